@@ -203,6 +203,14 @@ def stuck_move(name: str) -> None:
         list(stuck.commands_to_end(snapshot, server, Fake(uuid=UUID, type=kind, status=status)))  # type: ignore[arg-type]
 
 
+def evacuated_in_vain(name: str) -> None:
+    server: Any = Fake(uuid=UUID, host=name)
+    for is_up in (False, True):
+        hosts = Fake(compute_services=[Fake(host=name, is_up=is_up)])
+        snapshot: Any = Fake(hosts=hosts)
+        list(stuck._commands_after_evacuation(snapshot, server))
+
+
 def retired(name: str) -> None:
     service: Any = Fake(host=name, uuid="", is_enabled=True, is_reachable=True, is_up=True)
     reading: Any = Fake(
@@ -284,6 +292,7 @@ CASES: dict[str, Case] = {
     "workflows.cloud.guest_search:next_step": left_by_a_move,
     "workflows.cloud.named_aggregates:NamedMembers.__str__": members,
     "workflows.cloud.selector:Selector.__str__": selected,
+    "workflows.repair.allocations.stuck:_commands_after_evacuation": evacuated_in_vain,
     "workflows.repair.allocations.stuck:commands_to_end": stuck_move,
     "workflows.moving.retire:_down": retired,
     "workflows.moving.retire:_membership_lines": retired,
@@ -299,6 +308,7 @@ CASES: dict[str, Case] = {
 #: Commands with names that somebody typed, or whose subject is a UUID at any time.
 TYPED = {
     "workflows.cloud.selector:Selector.__str__",
+    "workflows.repair.allocations.stuck:_commands_after_evacuation",
     "workflows.repair.allocations.stuck:commands_to_end",
 }
 

@@ -24,14 +24,17 @@ CODES = (STUCK_MOVE,)
 _TEXT = "its {type} from {source} to {dest} is {status}"
 _NOT_BEGUN = ": {source} has not begun it"
 _NOT_ENDED = ": the server is {state}, so nova neither confirms nor reverts it"
+_NOT_EVACUATED = ": the server is in ERROR on {source}"
 _RESTART = "restart nova-conductor and nova-compute on {source}; if the status stays"
+_AGAIN = "evacuate it again, or start it on {source} if that is up"
 _LOOK = "the guest is on {dest}; remove what is left of it on {source} (its disk, {server}_resize)"
 
 
 def find(snapshot: Cloud, context: AuditContext) -> Iterator[AllocationFinding]:
     """Servers with a move that is stuck; there is no repair without nova's command."""
     for server in snapshot.servers.values():
-        if server.uuid not in snapshot.migrations_of:
+        listed = snapshot.migrations_of.get(server.uuid)
+        if not listed:
             continue
         move = server_moves.move_of(snapshot, server)
         stuck = move.stuck(context.now, context.min_age)
@@ -42,6 +45,8 @@ def find(snapshot: Cloud, context: AuditContext) -> Iterator[AllocationFinding]:
             yield _finding(snapshot, server, stuck, context)
         elif (left := _unconfirmed(snapshot, move, context)) is not None:
             yield _finding(snapshot, server, left, context)
+        elif move.is_settled and _is_failed_evacuation(server, newest := listed[0]):
+            yield _finding(snapshot, server, newest, context)
 
 
 def _unconfirmed(
@@ -59,6 +64,12 @@ def _unconfirmed(
     return waiting if move.server.host == waiting.dest_host else None
 
 
+def _is_failed_evacuation(server: values.Server, newest: values.Migration) -> bool:
+    """Whether the newest move of a server is an evacuation that failed, and left it in ERROR."""
+    is_failed = newest.type == server_moves.EVACUATION and newest.has_failed
+    return is_failed and server.vm_state == "error" and server.host == newest.source_host
+
+
 def _finding(
     snapshot: Cloud, server: values.Server, stuck: values.Migration, context: AuditContext
 ) -> AllocationFinding:
@@ -67,12 +78,11 @@ def _finding(
     age = server_moves.seconds_since(stuck.updated, context.now)
     # Nova may show no time.
     since = "" if age is None else f" for {int(age // 60)} min"
-    is_finished = server_moves.row_of(stuck).phase is server_moves.Phase.WAITING
-    why = _NOT_BEGUN if server_moves.waits_for_source(stuck) else ""
-    text = (_TEXT + since + (_NOT_ENDED if is_finished else why)).format(
+    why, first = _why_and_first(server, stuck)
+    text = (_TEXT + since + why).format(
         type=stuck.type,
         source=stuck.source_host,
-        dest=target,
+        dest=target or "?",
         status=stuck.status,
         state=server.vm_state,
     )
@@ -89,9 +99,7 @@ def _finding(
     }
     hosts = tuple(sorted(host for host in (stuck.source_host, target) if host))
     commands = list(commands_to_end(snapshot, server, stuck))
-    first = (_LOOK if is_finished else _RESTART).format(
-        source=stuck.source_host, dest=target, server=server.uuid
-    )
+    first = first.format(source=stuck.source_host, dest=target, server=server.uuid)
     advice = f"{first}: {'; '.join(commands)}"
     return Finding(
         STUCK_MOVE,
@@ -102,6 +110,15 @@ def _finding(
     )
 
 
+def _why_and_first(server: values.Server, stuck: values.Migration) -> tuple[str, str]:
+    """Why a move is stuck, and what to do before the commands."""
+    if _is_failed_evacuation(server, stuck):
+        return _NOT_EVACUATED, _AGAIN
+    if server_moves.row_of(stuck).phase is server_moves.Phase.WAITING:
+        return _NOT_ENDED, _LOOK
+    return (_NOT_BEGUN if server_moves.waits_for_source(stuck) else ""), _RESTART
+
+
 def commands_to_end(
     snapshot: Cloud, server: values.Server, stuck: values.Migration
 ) -> Iterator[str]:
@@ -109,6 +126,9 @@ def commands_to_end(
     if stuck.type == server_moves.LIVE and stuck.status == "queued":
         # Nova itself puts the allocations back.
         yield command_line.line("server migration abort", server.uuid, stuck.uuid)
+        return
+    if _is_failed_evacuation(server, stuck):
+        yield from _commands_after_evacuation(snapshot, server)
         return
     if server_moves.row_of(stuck).phase is server_moves.Phase.WAITING:
         yield command_line.line("resource provider allocation delete", stuck.uuid)
@@ -122,6 +142,15 @@ def commands_to_end(
     owner = [("--project-id", server.project_id or ""), ("--user-id", server.user_id or "")]
     options = [*owner, *_arguments(parts)]
     yield command_line.line("resource provider allocation set", server.uuid, options=options)
+
+
+def _commands_after_evacuation(snapshot: Cloud, server: values.Server) -> Iterator[str]:
+    """Nova evacuates from a host that is down; on one that is up, the guest can be started."""
+    if any(one.host == server.host and one.is_up for one in snapshot.hosts.compute_services):
+        yield command_line.line("server set", server.uuid, options=server_moves.RESET)
+        yield command_line.line("server reboot", server.uuid, options=[("--hard", None)])
+    else:
+        yield command_line.line("server evacuate", server.uuid)
 
 
 def _arguments(parts: allocation.Allocations) -> Iterator[command_line.Option]:

@@ -10,7 +10,7 @@ import shlex
 import pytest
 
 from osc_placement.model import allocation
-from osc_placement.nova import flavor
+from osc_placement.nova import flavor, values
 from osc_placement.workflows.cloud import server_moves
 from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.repair.allocations import audit, stuck
@@ -111,3 +111,43 @@ def test_no_command_sends_to_an_audit_that_says_nothing(view: View) -> None:
     is_stuck = any(server_moves.waits_for_source(one) for one in move.migrations)
     if (move.has_leftovers or is_stuck) and not all(loss.is_certain for loss in move.losses):
         assert findings(snapshot)
+
+
+@pytest.mark.parametrize("status", ["failed", "error"])
+@pytest.mark.parametrize(
+    ("is_up", "commands"),
+    [
+        (False, [f"openstack server evacuate {SERVER}"]),
+        (
+            True,
+            [
+                f"openstack server set --state=active --auto-approve {SERVER}",
+                f"openstack server reboot --hard {SERVER}",
+            ],
+        ),
+    ],
+)
+def test_a_server_whose_evacuation_failed_is_evacuated_again_or_started(
+    status: str, is_up: bool, commands: list[str]
+) -> None:
+    snapshot = snapshot_of(View("evacuation", Step(status, None, "error", "s", "s", "", "s")))
+    service = values.ComputeService(SOURCE, is_up=is_up)
+    snapshot.hosts = dataclasses.replace(snapshot.hosts, compute_services=(service,))
+    (finding,) = findings(snapshot)
+    assert (finding.code, finding.hosts) == (stuck.STUCK_MOVE, (SOURCE, DESTINATION))
+    assert finding.evidence.text.endswith(f"for 60 min: the server is in ERROR on {SOURCE}")
+    assert finding.proposed.fields["commands"] == commands
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        Step("failed", None, "active", "s", "s", "", "s"),
+        Step("done", None, "error", "d", "sd", "", "d"),
+    ],
+    ids=["started again", "it succeeded"],
+)
+def test_a_server_that_was_started_or_evacuated_needs_no_evacuation(step: Step) -> None:
+    assert stuck.STUCK_MOVE not in {
+        finding.code for finding in findings(snapshot_of(View("evacuation", step)))
+    }
