@@ -172,3 +172,33 @@ def test_a_listing_without_a_server_that_can_be_read_is_refused(
     with pytest.raises(api.NovaRefused, match=message) as caught:
         read(nova)
     assert caught.value.status == 403
+
+
+class WithoutRequestSpec:
+    """Nova 29 before 29.4, with a server that has no request spec: a bug at one version."""
+
+    def __init__(self, *broken: str) -> None:
+        self.broken = {"2.96", *broken}
+        self.versions: list[str] = []
+        self.source = ""
+
+    def ask(self, path: str, version: str) -> Any:
+        self.versions.append(version)
+        if version == "2.98":
+            raise api.NovaRefused(406, "no such version", url=path)
+        if version in self.broken:
+            raise api.NovaRefused(500, "Unexpected API Error", url=path)
+        return {"servers": []}
+
+
+def test_a_listing_that_fails_at_one_version_is_asked_at_the_version_before() -> None:
+    nova = WithoutRequestSpec()
+    assert servers.servers(nova) == []  # type: ignore[arg-type]
+    assert nova.versions == ["2.98", "2.96", "2.69"]
+
+
+def test_a_listing_that_fails_at_the_version_before_too_is_an_error() -> None:
+    nova = WithoutRequestSpec("2.69")
+    with pytest.raises(api.NovaRefused, match="Unexpected API Error"):
+        servers.servers(nova)  # type: ignore[arg-type]
+    assert nova.versions == ["2.98", "2.96", "2.69"]
