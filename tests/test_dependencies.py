@@ -15,6 +15,7 @@ from openstackclient import shell
 from packaging import requirements, utils, version
 
 from osc_placement import errors
+from osc_placement.offline import app
 from osc_placement.server import run
 from tests import test_architecture
 
@@ -215,7 +216,8 @@ MAY_CHANGE: dict[str, dict[str, str]] = {
             "::test_a_file_that_is_not_a_database_is_reported_in_one_line"
         ),
         "the text of an address with a password": (
-            "functional/snapshot/test_offline.py::test_the_database_is_named_without_its_password"
+            "functional/snapshot/test_offline.py"
+            "::test_the_database_is_named_without_its_password_and_with_the_release"
         ),
     },
     "urllib3": {
@@ -342,7 +344,18 @@ def test_lower_constraints_are_the_minimums_of_the_package() -> None:
         for name, item in package_names().items()
     }
     lowest = {name: str(number) for name, number in constraints("lower-constraints.txt").items()}
+    # The tests need the last release, and the extra "offline" is for all that are supported: see
+    # lab/tests/test_older_placement.py.
+    minimums["openstack-placement"] = str(constraints()["openstack-placement"])
     assert lowest == minimums
+
+
+def test_only_a_release_whose_service_has_the_standard_traits_of_the_client_adds_them() -> None:
+    placement = importlib.metadata.distribution("openstack-placement")
+    assert int(placement.version.partition(".")[0]) == app._ALL_TRAITS_SINCE
+    needed = {one.name: one for one in map(requirements.Requirement, placement.requires or ())}
+    (minimum,) = package_names()["os-traits"].specifier
+    assert needed["os-traits"].specifier == f">={minimum.version}"
 
 
 def test_each_change_that_a_dependency_may_make_has_a_test_that_would_tell() -> None:

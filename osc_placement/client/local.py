@@ -59,7 +59,7 @@ class LocalPlacement(Protocol):
     """The reference server on a file, or openstack-placement on its database.
 
     ``repository``: None for openstack-placement. ``saved_cloud``: of a snapshot file. ``database``:
-    the configuration file of openstack-placement and its database, without the password.
+    openstack-placement's configuration file and release, and its database without the password.
     ``tables``: of this database; None for the reference server. ``users``: its other users.
     ``load_for_writing``: may add standard names; the note about them.
     """

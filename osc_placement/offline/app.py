@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib.metadata
 import logging
 import pathlib
 import threading
@@ -12,6 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 import alembic.script
+from oslo_config import cfg
 from oslo_db import exception
 from placement import deploy, policy
 from placement.db.sqlalchemy import migration
@@ -22,6 +24,15 @@ from osc_placement.offline import configuration, tables, users
 #: A WSGI application without the resources of this package's own ones.
 _Wsgi = Callable[[dict[str, Any], Callable[..., Any]], Any]
 
+RELEASE = importlib.metadata.version("openstack-placement")
+#: The first release whose service has all standard traits of the os-traits that the client needs.
+_ALL_TRAITS_SINCE = 16
+
+#: Releases before 16 read an option that oslo.policy 6 does not have.
+_LIBRARIES = (
+    f"openstack-placement {RELEASE} does not start with the libraries that are installed"
+    " ({error}): install 'oslo.policy<6'"
+)
 
 #: How many of the added names a note has.
 _SHOWN = 5
@@ -53,8 +64,8 @@ class OfflineApp:
     def __init__(self, file: str) -> None:
         _silence()
         self._configuration = configuration.Configuration(pathlib.Path(file).absolute())
-        #: The file and its database, without the password.
-        self.database = str(self._configuration)
+        #: The file, its database without the password, and the release that decides.
+        self.database = f"{self._configuration}, with the rules of openstack-placement {RELEASE}"
         #: The other users of the database.
         self.users = users.find(self._configuration)
         self.tables = tables.PlacementTables(self._configuration)
@@ -69,9 +80,10 @@ class OfflineApp:
         """Load the application; the note about what that added to the database, or nothing.
 
         As the service does when it starts, that adds missing standard traits and resource classes,
-        unless ``users`` shows that a service runs, which has added its own.
+        unless ``users`` shows that a service runs, which has added its own, or the service is of an
+        older release, which lacks some of them.
         """
-        if self.users:
+        if self.users or int(RELEASE.partition(".")[0]) < _ALL_TRAITS_SINCE:
             return ""
         before = self._names()
         with self._loading:
@@ -111,14 +123,16 @@ class OfflineApp:
         configuration.ENGINE.configure(self._configuration)
         self._check_schema()
         options, load = self._configuration.options, deploy.loadapp
-        if not self._writes:
-            # As loadapp, without its writes to the database.
-            policy.init(options)
-            load = deploy.deploy
         try:
+            if not self._writes:
+                # As loadapp, without its writes to the database.
+                policy.init(options)
+                load = deploy.deploy
             loaded: _Wsgi = load(options)
         except exception.DBError as error:
             raise self._configuration.failure(str(error).partition("\n")[0]) from error
+        except cfg.NoSuchOptError as error:
+            raise self._configuration.failure(_LIBRARIES.format(error=error)) from error
         return loaded
 
     def _check_schema(self) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.metadata
 import json
 import pathlib
 import subprocess
@@ -12,7 +13,9 @@ from collections.abc import Iterator
 
 import pytest
 import sqlalchemy
+from oslo_config import cfg
 
+from osc_placement.offline import app
 from tests.support import guide
 from tests.support.peer import forked, placement, process, shell, target as targets
 
@@ -42,12 +45,16 @@ def in_use(target: targets.OfflinePlacement) -> Iterator[str]:
         yield f"1 connection of {url.username}"
 
 
-def test_the_database_is_named_without_its_password(
+def test_the_database_is_named_without_its_password_and_with_the_release(
     openstack: shell.OpenStack, target: targets.OfflinePlacement
 ) -> None:
     url = target.database_url
     shown = url.set(username=None, password=None).render_as_string()
-    line = f"Using the database of {target.options[1]}: {shown}\n"
+    release = importlib.metadata.version("openstack-placement")
+    line = (
+        f"Using the database of {target.options[1]}: {shown},"
+        f" with the rules of openstack-placement {release}\n"
+    )
     assert openstack.run(CREATE, "node").stderr == line
     assert openstack.run(LIST).stderr == line
     assert openstack.run(f"-q {LIST}").stderr == ""
@@ -306,3 +313,33 @@ def test_a_command_that_reads_adds_nothing_and_one_that_writes_says_what(
     assert ended.code == 0
     assert "standard traits and resource classes (2): COMPUTE_NODE, HW_CPU_X86_AVX2" in ended.stderr
     assert names() == complete
+
+
+def test_with_an_older_release_no_names_are_added_that_its_service_lacks(
+    target: targets.OfflinePlacement, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = placement.configure(tmp_path, "default")
+    placement.create_tables(path)
+    monkeypatch.setattr(app, "RELEASE", "15.0.0")
+    opened = app.OfflineApp(str(path))
+    assert opened.load_for_writing() == ""
+    with opened.tables.reading() as reading:
+        assert reading.traits == []
+    assert opened.database.endswith("with the rules of openstack-placement 15.0.0")
+
+
+def test_libraries_that_are_too_new_for_a_release_are_named(
+    target: targets.OfflinePlacement, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Releases before 16 and the newest oslo.policy."""
+
+    def load(options: cfg.ConfigOpts) -> None:
+        raise cfg.NoSuchOptError("enforce_scope", cfg.OptGroup("oslo_policy"))
+
+    monkeypatch.setattr("placement.deploy.deploy", load)
+    ended = shell.run([*target.options, *LIST.split()])
+    assert ended.code == 1
+    assert ended.messages.endswith(
+        "does not start with the libraries that are installed (no such option enforce_scope in"
+        " group [oslo_policy]): install 'oslo.policy<6'\n"
+    )

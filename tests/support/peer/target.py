@@ -128,6 +128,10 @@ class OverHttp(Target):
     def send(self, method: str, path: str, body: Any, headers: dict[str, str]) -> Any:
         return self._session.request(method, self.url + path, json=body, headers=headers)
 
+    def load(self, cloud: Cloud) -> None:
+        """Fill a service that is empty; its generations stay those of the requests."""
+        loading.load(document_of(cloud), self.ask)
+
     def client(self) -> api.Client:
         """A client at the latest microversion."""
         return client_at(self.url, version=microversion.MAXIMUM)
