@@ -46,12 +46,12 @@ def upstream(folder: pathlib.Path) -> pathlib.Path:
     return program if program.exists() else installed(folder, UPSTREAM)
 
 
-def installed(folder: pathlib.Path, plugin: str) -> pathlib.Path:
-    """Install ``openstack`` with only ``plugin`` in a virtual environment."""
+def installed(folder: pathlib.Path, *plugins: str) -> pathlib.Path:
+    """Install ``openstack`` with only ``plugins`` in a virtual environment."""
     if not (folder / "bin" / "pip").exists():
         subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     pip = [str(folder / "bin" / "pip"), "install", "--quiet"]
-    subprocess.run([*pip, plugin, "python-openstackclient"], check=True)
+    subprocess.run([*pip, *plugins, "python-openstackclient"], check=True)
     subprocess.run([str(folder / "bin" / "python"), "-m", "compileall", "-q", folder], check=True)
     return folder / "bin" / "openstack"
 
