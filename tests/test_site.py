@@ -295,6 +295,19 @@ def test_on_paper_no_page_has_a_link_over_its_text(site: pathlib.Path) -> None:
             assert (tab.evaluate(hidden) == "none") is printed
 
 
+@needs_chromium
+def test_on_paper_no_command_and_no_table_of_a_command_is_cut(site: pathlib.Path) -> None:
+    cut = """[...document.querySelectorAll("pre")]
+        .filter(item => item.scrollWidth > item.clientWidth).map(item => item.innerText)"""
+    with browser.opened() as tab:
+        tab.open(site / "user" / "moving" / "drain.html", 700, printed=True)
+        assert tab.evaluate(cut) == []
+        tab.open(site / "user" / "moving" / "drain.html", PHONE)
+        assert tab.evaluate(cut)
+        shadow = "getComputedStyle(document.querySelector('pre')).backgroundImage"
+        assert "linear-gradient" in tab.evaluate(shadow)
+
+
 def test_each_program_has_a_man_page(tmp_path: pathlib.Path) -> None:
     pages = build("man", tmp_path)
     for name in ("openstack-placement.1", "osc-placement-server.1"):
