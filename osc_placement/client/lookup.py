@@ -121,18 +121,19 @@ def _check(
     unknown = [text for text in names if not matches[text]]
     ambiguous = [text for text in names if len(matches[text]) > 1]
     known = [item.name for item in client.list_providers()] if unknown else []
-    reasons = [unknown_provider(text) + _similar(text, known) for text in unknown]
+    reasons = [unknown_provider(text) + similar(text, known) for text in unknown]
     reasons += [_ambiguous(text, matches[text]) for text in ambiguous]
     if reasons:
         raise api_errors.UnknownProvider(reasons)
 
 
-def _similar(text: str, names: Sequence[str]) -> str:
+def similar(text: str, names: Sequence[str]) -> str:
+    """The end of a message about an unknown name: those that are like it, if there are any."""
     import difflib
 
-    similar = [item for item in names if text and text.lower() in item.lower()][:_SHOWN]
-    similar = similar or difflib.get_close_matches(text, names, n=_SHOWN)
-    return f"; similar: {', '.join(similar)}" if similar else ""
+    alike = [item for item in names if text and text.lower() in item.lower()][:_SHOWN]
+    alike = alike or difflib.get_close_matches(text, names, n=_SHOWN)
+    return f"; similar: {', '.join(alike)}" if alike else ""
 
 
 def _ambiguous(text: str, found: Iterable[provider.Provider]) -> str:

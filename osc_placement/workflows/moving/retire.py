@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Any
 
 from osc_placement import errors
-from osc_placement.client import api
+from osc_placement.client import api, lookup
 from osc_placement.model import command_line, name, provider
 from osc_placement.model.name import and_more, counted
 from osc_placement.nova import servers as nova_servers, values
@@ -43,13 +43,16 @@ def plan_retire(
 
     Requests: to nova, those of ``source.read``, one per 1000 servers of each host that nova has,
     one per 1000 migrations, and one for each of up to five servers with allocations on the hosts,
-    or one per 1000 servers; to Placement, one listing, one for each provider of the hosts' trees
-    and one for each of its consumers, and for a provider that nova does not have three more.
-    Errors: InvalidInput for a host that neither service has while a cell of nova is down.
+    or one per 1000 servers; one per 1000 deleted servers of a host that neither service has, if no
+    migration names it; to Placement, one listing, one for each provider of the hosts' trees and one
+    for each of its consumers, and for a provider that nova does not have three more.
+    Errors: InvalidInput for a host that neither service has, while a cell of nova is down, or if
+    nothing in nova names it.
     """
     reading = source.read(client, nova, context, kind=Cloud, with_aggregates=True)
     named, roots, gone = _resolved(reading, hosts)
     _read(nova, reading, source.CloudSource(client, context), named, roots)
+    _check_gone(nova, reading, gone)
     changes: list[change.Change[Any]] = []
     refused: list[change.Skipped] = []
     to_do: list[str] = []
@@ -111,6 +114,35 @@ def _resolved(
             gone[text] = None
     problems.check()
     return list(named), list(roots.values()), list(gone)
+
+
+def _check_gone(nova: Nova, reading: Cloud, gone: Sequence[str]) -> None:
+    """Tell a host that was retired from a name that no host ever had, by its former servers.
+
+    Requests: one per 1000 deleted servers of each host that no migration names. Errors:
+    InvalidInput.
+    """
+    named = {
+        text
+        for item in reading.migrations.values()
+        for text in (item.source_host, item.source_node, item.dest_host, item.dest_node)
+    }
+    current = sorted(reading.hosts.services | {item.name for item in reading.roots.values()})
+    errors.InputErrors(
+        f"{text}: neither nova nor Placement has a host of this name, and no migration or deleted"
+        " server in nova was there. If it never had a server, and its compute service is"
+        f" deleted, nothing is left of it{lookup.similar(text, current)}"
+        for text in gone
+        if text not in named and not _had_servers(nova, text)
+    ).check()
+
+
+def _had_servers(nova: Nova, host: str) -> bool:
+    """Whether nova has deleted servers of a host, if they are there to be read."""
+    try:
+        return bool(nova_servers.servers(nova, host=host, deleted="true"))
+    except errors.NotKnown:
+        return False
 
 
 def _read(

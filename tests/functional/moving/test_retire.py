@@ -84,8 +84,22 @@ NEEDED: dict[str, tuple[State, str, str]] = {
 STATES = {
     **{name: needed[0] for name, needed in NEEDED.items()},
     "evacuated": EVACUATED,
-    # "compute service delete" takes the provider with it.
-    "deleted": State(Cloud().host("new", VCPU=8, traits=[NODE]), nova_of("new")),
+    # "compute service delete" takes the provider with it; nova keeps what was there.
+    "deleted": State(
+        Cloud().host("new", VCPU=8, traits=[NODE]),
+        nova_of(
+            "new", migrations=[migration(MOVE, SERVER, "migration", "confirmed", "old", "new")]
+        ),
+    ),
+    "no migrations": State(
+        Cloud().host("new", VCPU=8, traits=[NODE]),
+        {
+            **nova_of("new"),
+            "GET /v2.1/servers/detail?all_tenants=1&host=nova-old&deleted=true": {
+                "servers": [server(SERVER, "old", status="DELETED")]
+            },
+        },
+    ),
     "a cell that is down, and no node": State(
         Cloud().host("new", VCPU=8, traits=[NODE]),
         nova_of("new", services={"new": {"status": "UNKNOWN", "state": "unknown"}}),
@@ -107,6 +121,20 @@ TABLE = [
     ),
     Row(RETIRE, "down", 6, ("openstack compute service set --disable", "compute service delete")),
     Row(RETIRE, "deleted", 0, "nothing is left of old: neither nova nor Placement has it"),
+    Row(f"{RETIRE}er", "deleted", 1, "older: neither nova nor Placement has a host of this name"),
+    Row(
+        "placement host retire --allow recorded-nova new nova-neww",
+        "deleted",
+        1,
+        "nothing is left of it; similar: nova-new",
+        unchanged=True,
+    ),
+    Row(
+        "placement host retire --allow recorded-nova nova-old",
+        "no migrations",
+        0,
+        "nothing is left of nova-old",
+    ),
     Row(RETIRE, "a cell that is down, and no node", 1, "nova does not show it while the cell of"),
     Row(f"{RETIRE} --dry-run", "in a host aggregate", 0, "openstack aggregate remove host az1 old"),
 ]
