@@ -33,6 +33,11 @@ COMMANDS = (
     "placement capacity show --flavor m1.small",
     "placement capacity show --flavor m1.small --keep 1",
     "placement capacity make-room --flavor m1.small",
+    "placement capacity show --flavor m1.small --by zone",
+    "placement capacity balance --timeout 20",
+    "placement status show --check",
+    "placement trait compare",
+    "placement metrics write --textfile m.prom --per-host",
     "placement host check cmp-0001",
     "placement host drain cmp-0001",
     "placement upgrade check --to 34",
@@ -85,12 +90,18 @@ def in_gaps(broken: broken_paths.Broken, status: int, old: bool) -> Callable[...
 
 def facts(outcome: shell.Outcome, source: str) -> tuple[int, Any, list[str]]:
     """The exit code, the rows, and what is said beside them, without the name of the source."""
-    text = _SOURCE.sub("", outcome.stderr.replace(source, "CLOUD"))
+    written = "".join(path.read_text() for path in pathlib.Path().glob("*.prom"))
+    text = _SOURCE.sub("", (outcome.stderr + written).replace(source, "CLOUD"))
     return (
         outcome.code,
-        _rows(json.loads(outcome.stdout.replace(source, "CLOUD") or "null")),
+        _rows(_parsed(outcome.stdout.replace(source, "CLOUD"))),
         sorted(text.splitlines()),
     )
+
+
+def _parsed(text: str) -> Any:
+    """The rows; a command may print a page of text instead."""
+    return json.loads(text) if text[:1] in ("[", "{") else text
 
 
 def _rows(item: Any) -> Any:
