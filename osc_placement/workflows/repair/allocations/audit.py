@@ -319,7 +319,8 @@ def _find(snapshot: Cloud, context: AuditContext, request: AuditRequest) -> list
 def _plan(snapshot: Cloud, chosen: Sequence[AllocationFinding], notes: Sequence[str]) -> plan.Plan:
     existing = {kinds_allocations.TYPE.unit: sum(map(len, snapshot.allocations.values()))}
     planned = plan_repair(snapshot, chosen)
-    return dataclasses.replace(planned, notes=tuple(notes), existing=existing)
+    older = providers.written_over_capacity(snapshot, planned)
+    return dataclasses.replace(planned, notes=(*notes, *older), existing=existing)
 
 
 def _named_consumers(requested: Collection[str], snapshot: Cloud) -> frozenset[str]:

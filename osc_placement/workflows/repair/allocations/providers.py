@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from osc_placement.model import provider
+from osc_placement.model.name import and_more
 from osc_placement.nova import flavor
-from osc_placement.plan import change, reasons
+from osc_placement.plan import change, plan, reasons
 from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows.cloud import compute_nodes, problem
 from osc_placement.workflows.cloud.cloud import Cloud
@@ -24,6 +25,11 @@ OVER_CAPACITY = problem.warning("over-capacity", "More is allocated than there i
 CODES = (OVER_CAPACITY, findings.STALE_PROVIDER)
 
 _MORE = "move servers away, or offer more (openstack resource provider inventory amend)"
+_OLDER = (
+    "over capacity: {names}. A Placement older than 2025.2 refuses to write allocations there:"
+    " offer more first (openstack resource provider inventory amend)"
+)
+_MOST_NAMES = 3
 _DELETE = f"{findings.IF_IT_RUNS} openstack resource provider delete --tree"
 _EMPTY_FIRST = (
     f"{findings.IF_IT_RUNS} repair the consumers on it; then: openstack resource provider delete"
@@ -70,6 +76,21 @@ def has_use_without_capacity(snapshot: Cloud) -> bool:
         for uuid, inventories in snapshot.inventories.items()
         for name, offered in inventories.items()
     )
+
+
+def written_over_capacity(snapshot: Cloud, planned: plan.Plan) -> Iterator[str]:
+    """The note about providers over capacity to which a plan writes allocations."""
+    written = {uuid for item in planned.changes for uuid in item.after.allocations}
+    names = [
+        snapshot.name_of(uuid)
+        for uuid in written
+        if any(
+            snapshot.used.get(uuid, {}).get(name, 0) > offered.capacity
+            for name, offered in snapshot.inventories.get(uuid, {}).items()
+        )
+    ]
+    if names:
+        yield _OLDER.format(names=and_more(sorted(names), _MOST_NAMES))
 
 
 def _over_capacity(

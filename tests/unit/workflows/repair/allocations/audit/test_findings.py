@@ -463,6 +463,27 @@ def test_provider_over_capacity_is_reported_and_not_repaired() -> None:
     assert (over.subject.name, over.hosts, over.repair) == ("a.", ("a",), None)
 
 
+@pytest.mark.parametrize(
+    ("disk", "cores", "notes"),
+    [
+        (200, 4, ("over capacity: a.. A Placement older than 2025.2 refuses ",)),
+        # Nothing is written.
+        (200, 1, ()),
+        (20, 4, ()),
+    ],
+)
+def test_a_repair_on_a_host_over_its_capacity_says_which_placement_refuses_it(
+    disk: int, cores: int, notes: tuple[str, ...]
+) -> None:
+    other = {"other": on(a={"DISK_GB": disk - 20})} if disk > 20 else {}
+    parts = {"s": on(a={**USES, "VCPU": cores}), **other}
+    snapshot = cloud([server(), server(uuid="other", vm_state="error")], allocations=parts)
+    found = findings.select(find(snapshot), subjects={"s"})
+    planned = audit._plan(snapshot, found, ())
+    assert len(planned.changes) == (cores != 1)
+    assert [note[: len(text)] for note, text in zip(planned.notes, notes, strict=True)] == [*notes]
+
+
 def test_a_one_time_use_device_in_use_is_not_over_capacity() -> None:
     reserved = {"n-a.": {"VGPU": inventory.Inventory(total=1, reserved=1)}}
     snapshot = cloud([server()], allocations={"s": on(a={"VGPU": 1})})
