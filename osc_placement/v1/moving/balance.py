@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from osc_placement.model import command_line
 from osc_placement.v1.common import arguments, base, nova_request, services
-from osc_placement.v1.moving import bars, shown
+from osc_placement.v1.moving import shown
 from osc_placement.v1.output import rows
 
 if TYPE_CHECKING:
@@ -83,6 +83,8 @@ openstack placement capacity balance --class MEMORY_MB --max-moves 20 \\
         if not planned.is_reached or (parsed_args.detailed_exitcode and plan.moves):
             self.exit_code = 3
         if parsed_args.picture is not None:
+            from osc_placement.v1.moving import bars
+
             bars.write(parsed_args.picture, planned)
         self.summary = [
             *services.caveat_lines(planned.caveats),
