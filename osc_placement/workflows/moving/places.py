@@ -6,6 +6,7 @@ from __future__ import annotations
 import collections
 import copy
 import dataclasses
+import itertools
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 
 from osc_placement.engine import record, state
@@ -371,6 +372,78 @@ class Moves:
     def _alike(self, kind: Hashable, *, is_certain: bool) -> Hashable:
         found = self._options[kind]
         return found.surely_alike if is_certain else found.alike
+
+    def arrived(
+        self,
+        base: state.CloudState,
+        arrivals: Sequence[tuple[servers.PlacedServer, placing.Option, servers.PlacedServer]],
+    ) -> Moves:
+        """The moves on the state ``base``, in which servers have moved and nothing else changed.
+
+        An arrival is a server, its option, and the server on the other host.
+        """
+        changed = copy.copy(self)
+        changed.base, changed._free = base, dict(self._free)
+        changed._by_root, changed._members = dict(self._by_root), dict(self._members)
+        changed._options = dict(self._options)
+        for before, option, after in arrivals:
+            for sign, amounts in ((-1, option.amounts), (1, self.freed_by(before))):
+                for slot in amounts.keys() & changed._free.keys():
+                    changed._free[slot] += sign * amounts[slot]
+            if group := before.apart or before.together:
+                own = collections.Counter(changed._members[group])
+                own.update((after.root_uuid,))
+                # The counter has no hosts without a member.
+                changed._members[group] = own - collections.Counter((before.root_uuid,))
+            own_servers = changed._by_root.get(before.root_uuid, ())
+            if any(server.key == before.key for server in own_servers):
+                changed._by_root[before.root_uuid] = [
+                    server for server in own_servers if server.key != before.key
+                ]
+                there = changed._by_root.get(after.root_uuid, [])
+                changed._by_root[after.root_uuid] = [*there, after]
+                if after.kind not in changed._options:
+                    changed._add(
+                        base.without_allocations(),
+                        after.kind,
+                        after.queries,
+                        after.apart,
+                        after.answers,
+                    )
+        return changed
+
+    def near(
+        self,
+        former: Placement,
+        stopped: Collection[str],
+        moved: Iterable[servers.PlacedServer],
+    ) -> Placement | None:
+        """As ``place``, by one attempt that changes a former placement as little as it can."""
+        left: dict[placing.Slot, int] = {}
+        placement: dict[str, placing.Option] = {}
+        for server in moved:
+            members = self.hosts_of_group(server.together) if server.together else None
+            before = former.get(server.key)
+            for option in itertools.chain([before] if before else (), self.all_options(server)):
+                if (
+                    (members is None or option.root_uuid in members)
+                    and all(
+                        amount <= left.get(slot, self._free[slot])
+                        for slot, amount in option.amounts.items()
+                    )
+                    and not options.uses_trees(self.base, option, stopped)
+                ):
+                    break
+            else:
+                return None
+            placement[server.key] = option
+            for slot, amount in option.amounts.items():
+                left[slot] = left.get(slot, self._free[slot]) - amount
+        return placement
+
+    def all_options(self, server: servers.PlacedServer) -> Sequence[placing.Option]:
+        """The options of a server on all hosts, used or not."""
+        return self._options[server.kind].options
 
     def limited_to(self, seconds: float) -> Moves:
         """These moves, with a budget of ``seconds`` for the searches."""

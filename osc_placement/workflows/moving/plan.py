@@ -49,12 +49,12 @@ _EXCLUDED = "--except names it"
 _UNLISTED = (
     "nova does not list it: 'openstack placement allocation audit --min-age 0' says what it is"
 )
-_KEPT_BACK = "it has room, but what --keep reserves would be used"
+KEPT_BACK = "it has room, but what --keep reserves would be used"
 _MISSING = "it has no allocations there: 'openstack placement allocation heal' first"
 _ELSEWHERE = (
     "it has allocations on other hosts only: 'openstack placement allocation audit' says what to do"
 )
-_DOWN = (
+DOWN = (
     "host {host}: nova-compute is down, so nova cannot migrate from it: 'openstack server evacuate'"
     " is for servers of a host that is down"
 )
@@ -141,7 +141,7 @@ class DrainReading(NamedTuple):
     everywhere: nova_servers.KnownServers | None = None
 
 
-def _disabled(
+def disabled(
     hosts: Sequence[str], compute: ServerHosts, former: document.MovePlan | None
 ) -> tuple[document.DisabledHost, ...]:
     """The hosts that somebody disabled before the first plan, whose script disables the others."""
@@ -164,7 +164,7 @@ def _check(read: observe_hosts.HostsRead, compute: ServerHosts, failures: int) -
             why = compute.why_not(root)
             input_errors.add(f"{name}: {why}: 'openstack compute service list' shows the hosts")
         elif not compute.is_up(root):
-            input_errors.add(_DOWN.format(host=name))
+            input_errors.add(DOWN.format(host=name))
     left = set(hosts_of(read.base)) - set(read.roots)
     if not left:
         input_errors.add("all hosts are to be drained: none is left as a target")
@@ -181,24 +181,15 @@ def _decide(
     everywhere: nova_servers.KnownServers | None,
 ) -> Drain:
     """The plan of what was read; ``everywhere`` is about all servers, for the reserve."""
-    question = _Question(read, request, compute)
+    before = request.former.options if request.former else document.DrainOptions()
+    question = HostServers(read, request.options, compute, before)
     base, roots = read.base, read.roots
-    found = places.Moves(
-        base,
-        question.moving,
-        SearchBudget(request.seconds),
-        more=list(request.flavors.values()),
-        without=servers.roots_named(base, request.options.avoid, compute),
-        groups=read.nova.groups,
-        refused=compute.refused(base.tree),
-        root_of=compute.root_of,
-        is_aimed=True,
-    )
+    found = question.moves(request.flavors, request.seconds)
     schedule, of_reserve = _scheduled(found, question, request, everywhere)
     targets_of_steps = ((step.server, step.option) for step in schedule.steps)
     doubts = (*planner.doubts_of_targets(found, targets_of_steps),)
     caveats = Caveats(tuple(question.not_checked())) + of_reserve + Caveats(doubts)
-    blocked = question.blocked | _reasons(found, roots, schedule)
+    blocked = question.blocked | reasons(found, roots, schedule)
     plan = document.MovePlan(
         tuple(map(question.names.host, roots)),
         tuple(roots),
@@ -213,7 +204,7 @@ def _decide(
             for (uuid, root), why in sorted(blocked.items())
         ),
         options=request.options,
-        disabled=_disabled(tuple(map(question.names.host, roots)), compute, request.former),
+        disabled=disabled(tuple(map(question.names.host, roots)), compute, request.former),
     )
     drain = Drain(plan, caveats, read)
     if plan.is_complete:
@@ -232,7 +223,7 @@ def _decide(
 
 def _scheduled(
     found: places.Moves,
-    question: _Question,
+    question: HostServers,
     request: DrainRequest,
     everywhere: nova_servers.KnownServers | None,
 ) -> tuple[steps.Schedule, Caveats]:
@@ -259,10 +250,21 @@ def _scheduled(
         schedule = order(functools.partial(kept.is_kept, roots))
     except SearchTooLong as error:
         return order(), Caveats((f"{what}: {error}",))
-    lost = [" and ".join(question.names.host(root) for root in failure) for failure in kept.lost]
+    return schedule, caveats_of_reserve(kept, everywhere, failures, question.names)
+
+
+def caveats_of_reserve(
+    kept: reserve_plan.FailureReserve,
+    everywhere: nova_servers.KnownServers,
+    failures: int,
+    names: planner.StepNames,
+) -> Caveats:
+    """What is open about the reserve, and what was not kept before the plan."""
+    what = f"whether any {counted(failures, 'host')} may fail after the plan"
+    lost = [" and ".join(map(names.host, failure)) for failure in kept.lost]
     notes = (f"not kept, because it is so without the plan: {and_more(lost)} may not fail",)
     doubts = tuple(f"{what}: {text}" for text in everywhere.caveats.doubts)
-    return schedule, Caveats(doubts, notes if lost else ())
+    return Caveats(doubts, notes if lost else ())
 
 
 def _changes(
@@ -313,24 +315,24 @@ def smallest_changes(
     ]
 
 
-class _Question:
+class HostServers:
     """What was read about the hosts, joined: the servers that may move, and why others stay.
 
-    ``moving`` are the servers that nova moves. ``blocked`` is ``{(server UUID, root UUID): why}``
-    for those that stay whatever room there is.
+    Servers that were named ``before`` may be gone. ``moving`` are the servers that nova moves.
+    ``blocked`` is ``{(server UUID, root UUID): why}`` for those that stay whatever room there is.
     """
 
     def __init__(
         self,
         read: observe_hosts.HostsRead,
-        request: DrainRequest,
+        now: document.DrainOptions,
         compute: ServerHosts,
+        before: document.DrainOptions,
     ) -> None:
-        self._read, self._options, self.compute = read, request.options, compute
+        self._read, self._options, self.compute = read, now, compute
         self.roots = read.roots
         self.names = planner.StepNames(read.base, compute, read.on_hosts.servers)
-        before = request.former.options if request.former else document.DrainOptions()
-        now, listed = request.options, read.on_hosts.servers
+        listed = read.on_hosts.servers
         named = planner.named_servers
         self._excluded = named("--except", now.excluded, listed, before.excluded)
         self._cold = named("--cold", now.cold, listed, before.cold)
@@ -351,6 +353,21 @@ class _Question:
                 self.blocked[uuid, root] = (_MISSING,)
             elif uuid in joined.lost.elsewhere:
                 self.blocked[uuid, root] = (_ELSEWHERE,)
+
+    def moves(self, flavors: Mapping[str, places.Wanted], seconds: float) -> places.Moves:
+        """Where the servers could go; ``flavors`` are among the requests."""
+        base, compute = self._read.base, self.compute
+        return places.Moves(
+            base,
+            self.moving,
+            SearchBudget(seconds),
+            more=list(flavors.values()),
+            without=servers.roots_named(base, self._options.avoid, compute),
+            groups=self._read.nova.groups,
+            refused=compute.refused(base.tree),
+            root_of=compute.root_of,
+            is_aimed=True,
+        )
 
     def _why_blocked(self, server: servers.PlacedServer) -> str:
         """Why a server that is at rest there has no step; empty if it may have one."""
@@ -373,7 +390,7 @@ class _Question:
                 yield f"server {server.uuid}: {self._leaving.doubtful[server.key]}"
 
 
-def _reasons(
+def reasons(
     found: places.Moves, roots: Sequence[str], schedule: steps.Schedule
 ) -> dict[tuple[str, str], tuple[str, ...]]:
     """``{(server UUID, root UUID): why}`` for the servers without a step."""
@@ -384,8 +401,8 @@ def _reasons(
     default = _NO_ORDER if schedule.is_proven else "the time did not suffice to find an order"
     if verdict.answer is Answer.NO:
         default = "it fits only without other servers of these hosts"
-    reasons = dict.fromkeys(schedule.kept_back, (_KEPT_BACK,))
+    kept_back = dict.fromkeys(schedule.kept_back, (KEPT_BACK,))
     return {
-        (each.uuid, each.root_uuid): reasons.get(each.key) or unplaced.get(each.key) or (default,)
+        (each.uuid, each.root_uuid): kept_back.get(each.key) or unplaced.get(each.key) or (default,)
         for each in schedule.left
     }

@@ -9,19 +9,19 @@ can be an exception.
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from osc_placement.engine import record, state
 from osc_placement.engine.candidates.budget import SearchBudget
-from osc_placement.scheduling.case import GroupMembers
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud import nova_servers, servers, ways
 from osc_placement.workflows.cloud.host_verdicts import HostVerdicts
 from osc_placement.workflows.cloud.hosts import hosts_of
 from osc_placement.workflows.moving import steps
-from osc_placement.workflows.moving.places import Moves
+from osc_placement.workflows.moving.places import Moves, Placement
 
 Failure = tuple[str, ...]
 
@@ -42,70 +42,66 @@ class FailureReserve:
         budget: SearchBudget,
         drained: Collection[str],
     ) -> None:
-        self._base, self._known, self._compute = base, known, compute
-        self._refused = compute.refused(base.tree)
-        self._failures, self._budget = failures, budget
-        self._hosts = hosts_of(base)
+        self._budget, self._failures, self._hosts = budget, failures, hosts_of(base)
+        base = in_service(base, drained)
+        placed = servers.servers_on(base, self._hosts, known.cases, known.groups, known.migrations)
+        left = ways.leaving(
+            placed,
+            known.cases,
+            HostVerdicts(base, compute),
+            ways.OFF_A_DEAD_HOST,
+            source_fails=True,
+        )
+        refused = compute.refused(base.tree)
+        self._moves = Moves(
+            base,
+            left.moving,
+            budget,
+            groups=known.groups,
+            refused={root: why for root, why in refused.items() if root not in drained},
+            root_of=compute.root_of,
+        )
+        #: Where the servers of a failure found room: mostly they find it there again.
+        self._placements: dict[Failure, Placement] = {}
         self._last: Failure = ()
-        kept = {root: why for root, why in self._refused.items() if root not in drained}
-        moves = self._moves(_in_service(base, drained), (), kept)
-        self.lost = tuple(each for each in self._all(moves, ()) if moves.place(each) is None)
+        self.lost: tuple[Failure, ...] = ()
+        self.lost = tuple(
+            failure for failure in self._all(self._moves, ()) if not self._is_survived(failure)
+        )
 
     def is_kept(self, stopped: Sequence[str], done: Sequence[steps.DrainStep]) -> bool:
         """Whether the cloud survives after steps what it survived before."""
-        after = steps.after(self._base, done)
-        moves = self._moves(after, stopped, self._refused, self._groups_after(done))
-        for failure in self._all(moves, stopped):
+        after = self.after(done)
+        for failure in after._all(after._moves, stopped):
             self._budget.check()
-            if failure not in self.lost and moves.place(failure) is None:
+            if failure not in self.lost and not after._is_survived(failure, stopped):
                 self._last = failure
                 return False
         return True
 
-    def _moves(
-        self,
-        base: state.CloudState,
-        stopped: Sequence[str],
-        refused: Mapping[str, str],
-        groups: Mapping[str, GroupMembers] | None = None,
-    ) -> Moves:
-        known = self._known
-        groups = known.groups if groups is None else groups
-        placed = servers.servers_on(base, self._hosts, known.cases, groups, known.migrations)
-        left = ways.leaving(
-            placed,
-            known.cases,
-            HostVerdicts(base, self._compute),
-            ways.OFF_A_DEAD_HOST,
-            source_fails=True,
-        )
-        return Moves(
-            base,
-            left.moving,
-            self._budget,
-            without=stopped,
-            groups=groups,
-            refused=refused,
-            root_of=self._compute.root_of,
-        )
-
-    def _groups_after(self, done: Sequence[steps.DrainStep]) -> dict[str, GroupMembers]:
-        """The server groups once the servers of steps are on their targets."""
-        hosts = {step.server.uuid: self._host(step.option.root_uuid) for step in done}
-        return {
-            uuid: dataclasses.replace(
-                members,
-                hosts={
-                    **members.hosts,
-                    **{server: hosts[server] for server in hosts.keys() & members.group.members},
-                },
-            )
-            for uuid, members in self._known.groups.items()
+    def after(self, done: Sequence[steps.DrainStep]) -> FailureReserve:
+        """The same after steps."""
+        by_key = {
+            server.key: server
+            for server in self._moves.servers_on(step.server.root_uuid for step in done)
         }
+        changed = copy.copy(self)
+        changed._moves = steps.moves_after(
+            self._moves,
+            [
+                dataclasses.replace(step, server=by_key.get(step.server.key, step.server))
+                for step in done
+            ],
+        )
+        return changed
 
-    def _host(self, root: str) -> str:
-        node = self._compute.node(root)
-        return node.host if node else root
+    def _is_survived(self, failure: Failure, stopped: Sequence[str] = ()) -> bool:
+        moved, gone = self._moves.servers_on(failure), {*failure, *stopped}
+        former = self._placements.get(failure, {})
+        placement = self._moves.near(former, gone, moved) or self._moves.place(gone, moved)
+        if placement is not None:
+            self._placements[failure] = placement
+        return placement is not None
 
     def _all(self, moves: Moves, stopped: Collection[str]) -> Iterator[Failure]:
         """The failures that concern a server; first the one that was not survived last."""
@@ -117,7 +113,7 @@ class FailureReserve:
                 yield failure
 
 
-def _in_service(base: state.CloudState, roots: Collection[str]) -> state.CloudState:
+def in_service(base: state.CloudState, roots: Collection[str]) -> state.CloudState:
     """The state as if nova-compute of these hosts was enabled."""
     changed = base.copy()
     providers = (base.providers[root] for root in roots)

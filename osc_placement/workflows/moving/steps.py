@@ -114,6 +114,19 @@ def schedule(
     )
 
 
+def waves_of(
+    moves: Moves,
+    stopped: Sequence[str],
+    done: Sequence[DrainStep],
+    targets: Targets,
+    parallel: int = 1,
+    per_source: int = 0,
+) -> tuple[DrainStep, ...]:
+    """The same steps in waves, each with the reason for its target."""
+    problem = _Problem(moves, stopped, [step.server for step in done], targets)
+    return in_waves(done, problem.free, problem.after, problem.why, parallel, per_source)
+
+
 def moves_all(moves: Moves, stopped: Sequence[str], moving: Sequence[servers.PlacedServer]) -> bool:
     """Whether some order of moves has a step for every server. Raises SearchTooLong."""
     problem = _Problem(moves, stopped, _in_turn(moving, 0), _AnyTarget())
@@ -137,6 +150,23 @@ def after(base: state.CloudState, done: Iterable[DrainStep]) -> state.CloudState
     left = base.copy()
     left.apply(record.Changes(consumers=changed))
     return left
+
+
+def moves_after(
+    moves: Moves,
+    done: Sequence[DrainStep],
+    there: Callable[[servers.PlacedServer], servers.PlacedServer] = lambda server: server,
+) -> Moves:
+    """The moves after the end of steps; ``there`` is what nova says of a server on its target."""
+    base = moves.base
+    arrivals = []
+    for step in done:
+        own = allocations_of(base, step.option)
+        after_step = dataclasses.replace(
+            step.server, root_uuid=step.option.root_uuid, allocations=own
+        )
+        arrivals.append((step.server, step.option, there(after_step)))
+    return moves.arrived(after(base, done), arrivals)
 
 
 def allocations_of(base: state.CloudState, option: placing.Option) -> allocation.Allocations:
