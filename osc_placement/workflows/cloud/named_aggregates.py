@@ -238,23 +238,31 @@ def selected_uuids(
     return uuids
 
 
+def zones_of_hosts(nova: Nova, compute: ServerHosts) -> dict[str, str]:
+    """``{nova's name of a host: its availability zone}``, the default zone for hosts in no other.
+
+    Requests: one to nova.
+    """
+    zones = dict.fromkeys(
+        sorted(compute.hosts.services if compute.hosts else frozenset()), DEFAULT_ZONE
+    )
+    for aggregate in host_aggregates(nova):
+        if name := aggregate.metadata.get("availability_zone"):
+            zones |= {host: name for host in aggregate.hosts if host in zones}
+    return zones
+
+
 def hosts_of_zone(nova: Nova, compute: ServerHosts, zone: str) -> list[str]:
     """Nova's names of the hosts in an availability zone; the default zone has those of no other.
 
     Requests: one to nova. Errors: InvalidInput with the zones for an unknown one, or one without
     hosts.
     """
-    hosts: dict[str, list[str]] = {}
-    for aggregate in host_aggregates(nova):
-        if name := aggregate.metadata.get("availability_zone"):
-            hosts.setdefault(name, []).extend(aggregate.hosts)
-    services = compute.hosts.services if compute.hosts else frozenset()
-    zoned = {host for several in hosts.values() for host in several}
-    hosts.setdefault(DEFAULT_ZONE, []).extend(sorted(services - zoned))
-    chosen = [host for host in dict.fromkeys(hosts.get(zone, ())) if host in services]
+    zones = zones_of_hosts(nova, compute)
+    chosen = [host for host, own in zones.items() if own == zone]
     if not chosen:
-        zones = ", ".join(sorted(hosts))
+        names = ", ".join(sorted({*zones.values(), DEFAULT_ZONE}))
         raise errors.InvalidInput(
-            [f"nova has no host in an availability zone {zone!r}; its zones are {zones}"]
+            [f"nova has no host in an availability zone {zone!r}; its zones are {names}"]
         )
     return chosen

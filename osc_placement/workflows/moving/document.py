@@ -99,6 +99,38 @@ class DrainOptions(forms.JsonObject):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class PlannedLeg(forms.JsonObject):
+    """Hosts (nova's names) that are emptied together, by so many of the moves of the plan."""
+
+    hosts: tuple[str, ...]
+    moves: int
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class StayingHost(forms.JsonObject):
+    """A host (nova's name, UUID of its root provider) that no leg empties."""
+
+    host: str
+    node: str
+    reasons: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class LegPlan(forms.JsonObject):
+    """The moves of a plan in legs, with what the operator asked for; ``first`` is its number.
+
+    Empty for a plan without legs.
+    """
+
+    legs: tuple[PlannedLeg, ...] = ()
+    left: tuple[StayingHost, ...] = ()
+    at_once: int = 0
+    per_zone: int = 0
+    skipped: tuple[str, ...] = ()
+    first: int = 1
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class MovePlan(forms.JsonObject):
     """Steps, the hosts that they empty (nova's names), if any, and the servers that stay there.
 
@@ -121,6 +153,30 @@ class MovePlan(forms.JsonObject):
     cloud: str = ""
     command: str = "placement host drain"
     anew: str = ""
+    legs: LegPlan = LegPlan()
+
+    def leg(self, at: int) -> MovePlan:
+        """The leg at a position, as a plan that ``placement host drain`` follows."""
+        before = self.legs.legs[:at]
+        begin, start = (
+            sum(leg.moves for leg in before),
+            sum(len(leg.hosts) for leg in before),
+        )
+        leg = self.legs.legs[at]
+        moves = self.moves[begin : begin + leg.moves]
+        ended = moves[0].wave - 1 if moves else 0
+        nodes = self.nodes[start : start + len(leg.hosts)]
+        disabled = tuple(host for host in self.disabled if host.host in leg.hosts)
+        return dataclasses.replace(
+            self,
+            hosts=leg.hosts,
+            nodes=nodes,
+            moves=tuple(dataclasses.replace(move, wave=move.wave - ended) for move in moves),
+            blocked=(),
+            disabled=disabled,
+            command="placement host drain",
+            legs=LegPlan(),
+        )
 
     @property
     def digest(self) -> str:

@@ -17,6 +17,7 @@ from osc_placement import errors
 from osc_placement.model import command_line
 from osc_placement.plan import file
 from osc_placement.scheduling.server_hosts import ServerHosts
+from osc_placement.workflows.moving import document
 from osc_placement.workflows.moving.document import REASON, MovePlan, PlannedMove, size
 
 #: Characters of a line, and of a server's name in it.
@@ -127,37 +128,99 @@ disable() {
 }
 """
 
+#: Of a leg of ``placement host roll``.
+_BACK = """\
+# recorded WORD HOST: whether a script recorded it. record WORD HOST: do so.
+recorded() { grep -qxF "$1 $2" "$record" 2>/dev/null; }
+record() { echo "$1 $2" >>"$record"; }
+# back HOST: reboot a host, wait until its nova-compute reports again, and let servers come.
+back() {
+    local host=$1 since='' report='' limit=0
+    if recorded back "$host"; then return; fi
+    if ! recorded rebooted "$host"; then
+        echo "$host: ${reboot[*]}"
+        "${reboot[@]}" "$host" 9>&- || stop "$host: ${reboot[*]} failed"
+        record rebooted "$host"
+    fi
+    since=$(date -u +%FT%T) limit=$((SECONDS + seconds))
+    until [[ $report == up\\ * && ${report#up } > $since ]]; do
+        if [ "$SECONDS" -ge "$limit" ]; then stop "$host: nova-compute is not back"; fi
+        sleep "$pause"
+        report=$(timeout 300 openstack compute service list --host="$host" --service=nova-compute \\
+            -f value -c State -c 'Updated At') || true
+    done
+    if [[ " $stay " != *" $host "* ]]; then
+        timeout 300 openstack compute service set --enable -- "$host" nova-compute ||
+            stop "$host: nova does not enable nova-compute"
+    fi
+    record back "$host"
+    echo "$host is back"
+}
+# over: reboot the hosts of the leg, which are empty, and look at the gate.
+over() {
+    local host
+    for host in "${hosts[@]}"; do
+        back "$host" &
+        jobs+=($!)
+    done
+    together
+    openstack placement host roll --continue="$roll" --verify-back || stop "The gate is closed"
+}
+read -ra reboot <<<"${REBOOT:-}"
+if [ ${#reboot[@]} = 0 ]; then
+    stop "REBOOT is not set: the command that reboots a host, and ends when the host runs again"
+fi
+for host in "${hosts[@]}"; do
+    if recorded rebooted "$host"; then
+        over
+        exit
+    fi
+done
+"""
+
 _CHECKS = """\
 if ! [ -r "$plan" ]; then stop "$plan cannot be read"; fi
 exec 9<"$plan"
 flock -n 9 || stop "Another script of this plan runs"
 grep -qF "$digest" "$plan" || stop "$plan has another plan than this script"
 trap 'for job in ${jobs[@]+"${jobs[@]}"}; do kill "$job" || true; done 2>/dev/null' EXIT
+"""
+_IS_DONE = """\
 code=0
 why=$(followed 2>&1 >/dev/null) || code=$?
 case $code in
-    0) echo "Nothing is left to do" && exit ;;
+    0)
+        echo "Nothing is left to do"
+        over
+        exit
+        ;;
     3) ;;
     *) stop "$why" ;;
 esac
 """
 
 
-def lines(plan: MovePlan, path: pathlib.Path) -> Iterator[str]:
-    """The lines of the script; ``path`` is that of the plan."""
+def lines(plan: MovePlan, path: pathlib.Path, roll: pathlib.Path | None = None) -> Iterator[str]:
+    """The lines of the script; ``path`` is that of the plan, of a leg beside that of all legs."""
     path = path.absolute()
     yield from (_SHEBANG, "# It can be run again at any time: it asks nova before each step.")
     yield "set -euo pipefail"
     yield from _environment(plan)
     yield f"plan={command_line.quote(str(path))}"
     yield f"digest={plan.digest}"
-    yield f"again={command_line.quote(plan.command_to_continue(path))}"
+    again = plan.command_to_continue(path) if roll is None else _next_leg(path, roll)
+    yield f"again={command_line.quote(again)}"
     yield f"steps={len(plan.moves)} waves={max((move.wave for move in plan.moves), default=0)}"
     yield f"reason={REASON}"
     yield from _FUNCTIONS.splitlines()
     check = " --verify-empty" if plan.hosts else ""
     yield f'followed() {{ openstack {plan.command} --continue="$plan"{check}; }}'
     yield from _CHECKS.splitlines()
+    if roll is not None:
+        yield from _leg(plan, roll)
+    yield from (
+        line for line in _IS_DONE.splitlines() if roll is not None or line.strip() != "over"
+    )
     for disabled in plan.disabled:
         yield from _comment(f"{disabled.host} stays disabled: {disabled.reason}")
     of_others = {disabled.host for disabled in plan.disabled}
@@ -168,15 +231,61 @@ def lines(plan: MovePlan, path: pathlib.Path) -> Iterator[str]:
     for server in plan.blocked:
         yield from _comment(f"Stays on {server.host}: {server.server} ({server.name})")
     yield "followed"
+    if roll is not None:
+        yield "over"
 
 
-def write(path: pathlib.Path, plan: MovePlan, plan_path: pathlib.Path) -> None:
+def _leg(plan: MovePlan, roll: pathlib.Path) -> Iterator[str]:
+    """What a leg needs beside its moves."""
+    yield f"roll={command_line.quote(str(roll.absolute()))}"
+    yield 'record="$roll.done"'
+    yield f"hosts=({' '.join(map(command_line.quote, plan.hosts))})"
+    stay = " ".join(host.host for host in plan.disabled)
+    yield f"stay={command_line.quote(stay)}"
+    yield from _BACK.splitlines()
+
+
+def _next_leg(path: pathlib.Path, roll: pathlib.Path) -> str:
+    """The command that plans the rest of the legs anew."""
+    own = str(roll.absolute())
+    options = (("--continue", own), ("--next", None), ("--plan-out", own))
+    where = (("--script", str(path.parent)),)
+    return command_line.line("placement host roll", options=(*options, *where))
+
+
+def write_legs(
+    directory: pathlib.Path, plan: MovePlan, path: pathlib.Path, *, only_next: bool = False
+) -> list[pathlib.Path]:
+    """Write a script for each leg of a plan, or for the next one, with the plan of the leg beside.
+
+    ``path`` is that of the whole plan. Scripts of former plans there are removed. Errors:
+    PlacementError.
+    """
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise errors.PlacementError(f"{directory}: {error.strerror}") from error
+    for former in (*directory.glob("leg-*.sh"), *directory.glob("leg-*.json")):
+        former.unlink()
+    scripts = []
+    for at in range(len(plan.legs.legs))[: 1 if only_next else None]:
+        leg = plan.leg(at)
+        leg_path = directory / f"leg-{plan.legs.first + at:03}.json"
+        document.write(leg_path, leg)
+        scripts.append(leg_path.with_suffix(".sh"))
+        write(scripts[-1], leg, leg_path, path)
+    return scripts
+
+
+def write(
+    path: pathlib.Path, plan: MovePlan, plan_path: pathlib.Path, roll: pathlib.Path | None = None
+) -> None:
     """Write the script, executable. Errors: PlacementError for an existing file of another kind."""
     if file.is_of_another_kind(path, _SHEBANG.encode()):
         raise errors.PlacementError(
             f"{path} exists and is not a script. Nothing was written. Give another path"
         )
-    file.replace(path, (f"{line}\n" for line in lines(plan, plan_path)), mode=0o700)
+    file.replace(path, (f"{line}\n" for line in lines(plan, plan_path, roll)), mode=0o700)
 
 
 def _environment(plan: MovePlan) -> Iterator[str]:

@@ -42,6 +42,7 @@ RUNS: dict[str, list[tuple[str, ...]]] = {
     "placement aggregate mirror": [(*RECORDED, DRY), (*RECORDED, DRY, "--ratios")],
     "placement allocation audit": [RECORDED, (*RECORDED, "--repair", DRY)],
     "placement allocation heal": [(*RECORDED, DRY)],
+    "placement host roll": [("--zone", "az2", *RECORDED)],
     "placement capacity balance": [("--zone", "az2", "--within", "0.1", *RECORDED)],
     "placement capacity make-room": [
         ("--flavor", "m1.small", "--count", "5000", "--max-moves", "1", *RECORDED)

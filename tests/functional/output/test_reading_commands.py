@@ -19,6 +19,7 @@ SERVERS = NOVA["GET /v2.1/servers/detail?all_tenants=1"]["servers"]
 SERVER = next(server["id"] for server in SERVERS if server["name"] == "vm-00002")
 COMMANDS = {
     "audit": "placement allocation audit",
+    "roll": "placement host roll --all --timeout 5",
     "balance": "placement capacity balance --timeout 5",
     "capacity": "placement capacity show --flavor m1.small",
     "check": "placement host check cmp-0001",

@@ -49,7 +49,7 @@ from osc_placement.workflows.cloud import (
     ways,
 )
 from osc_placement.workflows.explain import changes, commands as explain, holders
-from osc_placement.workflows.moving import document, follow, retire, room_plan, script
+from osc_placement.workflows.moving import document, follow, retire, roll_gate, room_plan, script
 from osc_placement.workflows.repair.allocations import stuck
 from osc_placement.workflows.reshape import replace_host
 from tests.support import commands
@@ -140,6 +140,25 @@ def drained(name: str) -> None:
     plan = document.MovePlan((name,), (UUID,), ())
     plan.command_to_continue(Path(name))  # type: ignore[arg-type]
     list(script.back_lines(plan, ServerHosts(values.Hosts())))
+
+
+def rolled(name: str) -> None:
+    # No host of nova has an empty name.
+    host = name or "7"
+    nodes = (values.ComputeNode(UUID, host, host),)
+    leaked = Fake(consumer_uuid=UUID, is_leaked=True)
+    for is_enabled in (False, True):
+        services = (values.ComputeService(host, is_enabled=is_enabled),)
+        compute = ServerHosts(values.Hosts(nodes, services))
+        read: Any = Fake(base=Fake(providers={UUID: Fake(name=host)}), on_hosts=None)
+        with (
+            mock.patch.object(nova_servers, "reading_of"),
+            mock.patch.object(server_moves, "holders_on", return_value=[leaked]),
+        ):
+            record = roll_gate.RebootRecord(frozenset({host}))
+            assert list(roll_gate.check(None, record, (), read, compute))
+    path: Any = Fake(absolute=lambda: name, parent=name)
+    script._next_leg(path, path)
 
 
 def followed(name: str) -> None:
@@ -280,6 +299,8 @@ CASES: dict[str, Case] = {
     "workflows.moving.follow:_enabled": followed,
     "workflows.moving.follow:_host_states": followed,
     "workflows.moving.follow:_in_motion": followed,
+    "workflows.moving.roll_gate:check": rolled,
+    "workflows.moving.script:_next_leg": rolled,
     "workflows.moving.script:back_lines": drained,
     "workflows.explain.commands:_command": explained,
     "workflows.explain.commands:commands": unset,

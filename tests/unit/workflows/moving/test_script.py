@@ -60,12 +60,19 @@ if command.startswith("placement"):
     left = any(s["host"] == nova["empties"] or s["task"] != "None" or s["next"]
                or s["status"] == "VERIFY_RESIZE" for s in there)
     left = left or nova["services"].get(nova["empties"]) == "enabled"
+    if "--verify-back" in words:
+        left = nova["gate"]
     ended(3 if left else 0, "a table")
 if command.startswith("compute service list"):
     (host,) = [word[7:] for word in words if word.startswith("--host=")]
+    if "State" in words:
+        # It reports the state before the reboot until the next report.
+        nova["reports"] += 1
+        late = nova["reports"] > 2 and nova["returns"]
+        ended(0, "up 9999-01-01T00:00:00" if late else "up 2000-01-01T00:00:00")
     ended(0, *[nova["services"][host]] if host in nova["services"] else [])
 if command.startswith("compute service set"):
-    nova["services"][words[-2]] = "disabled"
+    nova["services"][words[-2]] = "enabled" if "--enable" in words else "disabled"
     ended()
 name = words[-1].removeprefix("--server=")
 server = nova["servers"][name]
@@ -118,7 +125,9 @@ def move(
 
 
 class Cloud:
-    """The file of nova, the plan and its script."""
+    """The file of nova, the plan and its script; ``roll`` is the plan of which this is a leg."""
+
+    roll: pathlib.Path | None = None
 
     def __init__(
         self, folder: pathlib.Path, moves: Sequence[document.PlannedMove], **plan: Any
@@ -131,6 +140,9 @@ class Cloud:
             "alone": False,
             "refused": [],
             "empties": "cmp-1",
+            "gate": False,
+            "reports": 0,
+            "returns": True,
             "services": {"cmp-1": "enabled"},
             "servers": {each.server: _server(each) for each in moves},
         }
@@ -140,7 +152,7 @@ class Cloud:
         program.chmod(0o755)
         planned = document.MovePlan(("cmp-1",), ("uuid",), tuple(moves), **plan)
         document.write(self.plan, planned)
-        script.write(self.script, planned, self.plan)
+        script.write(self.script, planned, self.plan, self.roll)
 
     @property
     def state(self) -> dict[str, Any]:
@@ -462,11 +474,122 @@ def test_no_name_ends_a_comment_or_runs(tmp_path: pathlib.Path) -> None:
     assert not (tmp_path / "evil").exists()
 
 
-def test_shellcheck_has_nothing_to_say_and_lines_are_short(tmp_path: pathlib.Path) -> None:
+class Leg(Cloud):
+    """A leg of a roll, and a program that plays the reboot."""
+
+    def __init__(self, folder: pathlib.Path, *moves: document.PlannedMove, **plan: Any) -> None:
+        self.roll = folder / "roll.json"
+        self.record = folder / "roll.json.done"
+        super().__init__(folder, moves, **plan)
+        program = folder / "reboot"
+        program.write_text('#!/bin/sh\necho "$@" >>"$REBOOTS"; exit "${fails:-0}"\n')
+        program.chmod(0o755)
+        self._reboots = folder / "reboots"
+
+    def run(self, **environment: str) -> subprocess.CompletedProcess[str]:
+        return super().run(
+            **{"REBOOT": "reboot --now", "REBOOTS": str(self._reboots), **environment}
+        )
+
+    @property
+    def reboots(self) -> str:
+        return self._reboots.read_text() if self._reboots.exists() else ""
+
+
+GATE = "placement host roll --continue={} --verify-back"
+ENABLE = "compute service set --enable -- cmp-1 nova-compute"
+
+
+def test_a_leg_reboots_an_empty_host_and_lets_servers_come_once_it_reports(
+    tmp_path: pathlib.Path,
+) -> None:
+    leg = Leg(tmp_path, move(2, 1))
+    done = leg.run()
+    assert (done.returncode, done.stderr) == (0, "")
+    *_, followed, enabled, gate = leg.calls()
+    assert (enabled, gate) == (ENABLE, GATE.format(leg.roll))
+    assert followed == FOLLOWED.format(leg.plan)
+    assert leg.state["reports"] == 3
+    assert (leg.reboots, leg.record.read_text()) == (
+        "--now cmp-1\n",
+        "rebooted cmp-1\nback cmp-1\n",
+    )
+    leg.change(calls=[])
+    assert leg.run().returncode == 0
+    assert (leg.calls(), leg.reboots) == ([GATE.format(leg.roll)], "--now cmp-1\n")
+
+
+NEXT = "openstack placement host roll '--continue={0}' --next '--plan-out={0}' '--script={1}'"
+
+# fmt: off
+LEG_STOPS: Sequence[tuple[dict[str, Any], dict[str, str], str, str]] = [
+    ({}, {"REBOOT": ""}, "REBOOT is not set", ""),
+    ({}, {"fails": "1"}, "cmp-1: reboot --now failed", ""),
+    ({"returns": False}, {"seconds": "0"}, "cmp-1: nova-compute is not back", "rebooted cmp-1\n"),
+    ({"gate": True}, {}, "The gate is closed", "rebooted cmp-1\nback cmp-1\n"),
+    ({"refused": [["--enable", 1, "no"]]}, {}, "cmp-1: nova does not enable", "rebooted cmp-1\n"),
+]
+# fmt: on
+
+
+@pytest.mark.parametrize(("changes", "environment", "why", "record"), LEG_STOPS)
+def test_a_leg_stops_and_says_why(
+    changes: dict[str, Any],
+    environment: dict[str, str],
+    why: str,
+    record: str,
+    tmp_path: pathlib.Path,
+) -> None:
+    leg = Leg(tmp_path)
+    leg.change(services={"cmp-1": "disabled"}, **changes)
+    ended = leg.run(**environment)
+    assert ended.returncode == 1
+    assert why in ended.stderr
+    again = NEXT.format(leg.roll, tmp_path)
+    assert again.replace("'", "") in ended.stderr.replace("'", "")
+    assert (leg.record.read_text() if leg.record.exists() else "") == record
+    if record:
+        before = leg.reboots
+        leg.change(returns=True, gate=False, refused=[])
+        assert leg.run().returncode == 0
+        assert leg.reboots == before
+
+
+def test_a_host_of_somebody_else_is_rebooted_and_stays_disabled(tmp_path: pathlib.Path) -> None:
+    leg = Leg(tmp_path, disabled=(document.DisabledHost("cmp-1", "broken"),))
+    leg.change(services={"cmp-1": "disabled"})
+    assert leg.run().returncode == 0
+    assert leg.state["services"] == {"cmp-1": "disabled"}
+    assert leg.reboots == "--now cmp-1\n"
+
+
+@pytest.mark.parametrize("at", range(1, 12))
+def test_a_leg_that_is_killed_at_any_call_ends_when_it_runs_again(
+    at: int, tmp_path: pathlib.Path
+) -> None:
+    leg = Leg(tmp_path, move(2, 1))
+    leg.change(killed=at)
+    assert leg.run().returncode == -9
+    subprocess.run(["flock", str(leg.plan), "true"], check=True)
+    leg.change(killed=0)
+    ended = leg.run()
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert leg.record.read_text().splitlines()[-1] == "back cmp-1"
+    assert leg.views() == {"server-2": ("cmp-2", "ACTIVE")}
+
+
+@pytest.mark.parametrize("is_leg", [False, True])
+def test_shellcheck_has_nothing_to_say_and_lines_are_short(
+    is_leg: bool, tmp_path: pathlib.Path
+) -> None:
     moves = [move(2, 1, name="n" * 255), move(3, 1, "cold"), move(4, 2, name="it's")]
     disabled = (document.DisabledHost("cmp-8", "r" * 255),)
     identity = transport.Identity("http://placement", "one")
-    cloud = Cloud(tmp_path, moves, cloud="a cloud", identity=identity, disabled=disabled)
+    cloud: Cloud
+    if is_leg:
+        cloud = Leg(tmp_path, *moves, cloud="a cloud", identity=identity, disabled=disabled)
+    else:
+        cloud = Cloud(tmp_path, moves, cloud="a cloud", identity=identity, disabled=disabled)
     checker = pathlib.Path(sys.executable).with_name("shellcheck")
     checked = subprocess.run(
         [str(checker), str(cloud.script)], capture_output=True, text=True, check=False

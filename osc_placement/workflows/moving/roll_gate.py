@@ -1,0 +1,164 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The gate between two legs: whether the hosts of the former legs are back.
+
+``read`` reads the record, and ``verify`` sends requests; the rest is pure.
+
+The scripts of the legs record in a file beside the plan which hosts were rebooted, and which of
+them take servers again. What these hosts are now is read from nova and Placement each time.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import pathlib
+from collections.abc import Collection, Iterator, Sequence
+from typing import NamedTuple
+
+from osc_placement import errors
+from osc_placement.client import api, lookup
+from osc_placement.engine import state
+from osc_placement.model import command_line
+from osc_placement.model.name import and_more
+from osc_placement.scheduling.server_hosts import ServerHosts
+from osc_placement.workflows.cloud import nova_servers, observe_hosts, server_moves, servers
+from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.moving import document, follow
+
+_DOWN = "nova-compute is down: repair it, or go on without the host: --skip"
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RebootRecord:
+    """Nova's names of the hosts that were ``rebooted``, and of those that are ``back``."""
+
+    rebooted: frozenset[str] = frozenset()
+    back: frozenset[str] = frozenset()
+
+
+class ClosedGate(NamedTuple):
+    """A host that is not back, why, and the command that helps."""
+
+    host: str
+    reason: str
+    command: str = ""
+
+
+def path_of(plan: pathlib.Path) -> pathlib.Path:
+    """The record of a plan."""
+    return plan.with_name(f"{plan.name}.done")
+
+
+def copy(plan: pathlib.Path | None, to: pathlib.Path) -> None:
+    """Give a plan the record of the plan that it continues; none if it continues none."""
+    own = path_of(to)
+    if plan is None:
+        own.unlink(missing_ok=True)
+    elif path_of(plan).exists() and path_of(plan).absolute() != own.absolute():
+        own.write_bytes(path_of(plan).read_bytes())
+
+
+def read(plan: pathlib.Path) -> RebootRecord:
+    """The record of a plan; empty before the first leg. Errors: PlacementError."""
+    path = path_of(plan)
+    try:
+        lines = [line.split(" ", 1) for line in path.read_text().splitlines()]
+    except FileNotFoundError:
+        return RebootRecord()
+    except (OSError, UnicodeDecodeError) as error:
+        raise errors.PlacementError(f"{path} cannot be read: {error}") from error
+    rebooted, back = (
+        frozenset(line[1] for line in lines if line[0] == word and len(line) > 1)
+        for word in ("rebooted", "back")
+    )
+    return RebootRecord(rebooted | back, back)
+
+
+def started(
+    plan: document.MovePlan | None, record: RebootRecord, compute: ServerHosts
+) -> frozenset[str]:
+    """The hosts (root UUIDs) that a script has disabled, and not rebooted yet."""
+    if plan is None:
+        return frozenset()
+    others = {host.host for host in plan.disabled} | record.rebooted
+    services = {
+        root: compute.service_of(host)
+        for host, root in zip(plan.hosts, plan.nodes, strict=True)
+        if host not in others
+    }
+    return frozenset(
+        root
+        for root, service in services.items()
+        if service and not service.is_enabled and service.disabled_reason == document.REASON
+    )
+
+
+def done_roots(record: RebootRecord, compute: ServerHosts) -> list[str]:
+    """The root UUIDs of the hosts that were rebooted, as far as nova lists them."""
+    roots = (compute.root_of(host) for host in sorted(record.rebooted))
+    return [root for root in roots if root]
+
+
+def check(
+    plan: document.MovePlan | None,
+    record: RebootRecord,
+    skipped: Collection[str],
+    read: observe_hosts.HostsRead,
+    compute: ServerHosts,
+) -> Iterator[ClosedGate]:
+    """The hosts that were rebooted and are not back; ``read`` has their servers.
+
+    ``skipped`` are the root UUIDs of hosts that nobody waits for.
+    """
+    cloud = nova_servers.reading_of(read.base, read.on_hosts, compute)
+    others = {host.host for host in plan.disabled} if plan else set()
+    for host in sorted(record.rebooted):
+        root, service = compute.root_of(host), compute.service_of(host)
+        if root in skipped:
+            continue
+        if root is None or service is None:
+            yield ClosedGate(host, "nova lists no compute node of it")
+        elif root not in read.base.providers:
+            yield ClosedGate(host, "Placement has no resource provider of it")
+        elif not compute.is_up(root):
+            yield ClosedGate(host, _DOWN)
+        elif not service.is_enabled and host not in others:
+            enable = [("--enable", None)]
+            command = command_line.line("compute service set", host, "nova-compute", options=enable)
+            yield ClosedGate(host, "nova-compute is disabled", command)
+        else:
+            leaked = [
+                it.consumer_uuid for it in server_moves.holders_on(cloud, root) if it.is_leaked
+            ]
+            if leaked:
+                options = (("--repair", None), ("--host", host))
+                audit = command_line.line("placement allocation audit", options=options)
+                yield ClosedGate(host, f"a move left allocations of {and_more(leaked)}", audit)
+
+
+def verify(
+    client: api.Client,
+    plan: document.MovePlan,
+    record: RebootRecord,
+    skip: Sequence[str],
+    nova: nova_servers.NovaReader,
+    context: ReadContext,
+) -> list[ClosedGate]:
+    """The hosts that were rebooted and are not back.
+
+    Requests: those of ``find_providers`` and ``follow.observe_on`` for these hosts. Errors:
+    PlacementError.
+    """
+    follow.check_nova(nova.compute.not_checked)
+    roots = list(lookup.find_providers(client, done_roots(record, nova.compute)))
+    read = observe_hosts.HostsRead(state.CloudState(), (), nova_servers.KnownServers())
+    if roots:
+        read = follow.observe_on(client, roots, nova, context)
+    skipped = servers.roots_named(read.base, skip, nova.compute)
+    return [*check(plan, record, skipped, read, nova.compute)]
+
+
+def legs_done(plan: document.MovePlan, record: RebootRecord) -> int:
+    """The number of the first legs of a plan whose hosts were rebooted."""
+    hosts = (set(leg.hosts) for leg in plan.legs.legs)
+    return len([*itertools.takewhile(record.rebooted.issuperset, hosts)])

@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``placement host roll``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from osc_placement.testing.cloud import uuid_of
+from tests.support.functional_cloud import cloud_of, migration, nova_of, server
+from tests.support.peer import fixtures
+from tests.support.peer.shell import OpenStack
+from tests.support.rows import Row, State, table
+
+ROLL = "placement host roll"
+PLAN = f"{ROLL} --all --plan-out roll.json --script legs"
+CONTINUE = f"{ROLL} --continue roll.json"
+HOSTS = ("one", "two", "three", "four")
+ON = {"a": "one", "b": "two", "c": "three"}
+
+
+def shown(name: str, host: str, vcpus: int, **fields: Any) -> dict[str, Any]:
+    """A server as nova shows it."""
+    flavor = server("", "")["flavor"] | {"vcpus": vcpus}
+    return server(uuid_of(name), host, name=name, flavor=flavor, **fields)
+
+
+def cloud(
+    on: dict[str, str] = ON,
+    size: int = 4,
+    services: Any = None,
+    zones: dict[str, list[str]] | None = None,
+    **fields: Any,
+) -> State:
+    """Hosts of 8 VCPU, one server each on some of them."""
+    servers = [shown(name, host, size, **fields) for name, host in on.items()]
+    nova = nova_of(*HOSTS, servers=servers, services=services)
+    if zones:
+        nova["GET /v2.1/os-aggregates"] = {
+            "aggregates": [
+                {
+                    "id": at,
+                    "uuid": uuid_of(zone),
+                    "name": zone,
+                    "hosts": [f"nova-{host}" for host in hosts],
+                    "metadata": {"availability_zone": zone},
+                }
+                for at, (zone, hosts) in enumerate(zones.items())
+            ]
+        }
+    return State(cloud_of(HOSTS, **{name: f"{host} {size}" for name, host in on.items()}), nova)
+
+
+PLANNED = cloud()._replace(before=[PLAN])
+#: The first leg was carried out: it has the host without servers.
+DONE = {"roll.json.done": "rebooted nova-four\nback nova-four\n"}
+REBOOTED = {"roll.json.done": "rebooted nova-four\n"}
+BY_SCRIPT = {"status": "disabled", "disabled_reason": "drain"}
+
+
+def later(files: dict[str, str], **fields: Any) -> State:
+    """What became of the plan."""
+    return cloud(**fields)._replace(first=PLANNED, files=files)
+
+
+STATES = {
+    "cloud": cloud(),
+    "large": cloud({"a": "one", "b": "two", "c": "three", "d": "four"}, size=5),
+    "down": cloud(services={"two": {"state": "down"}}),
+    "zones": cloud(zones={"east": ["one", "two"], "west": ["three", "four"]}),
+    "moving": cloud({"a": "one"}, **{"OS-EXT-STS:task_state": "migrating"}),
+    "planned": PLANNED,
+    "done": later(DONE),
+    "all done": later({"roll.json.done": "".join(f"back nova-{host}\n" for host in HOSTS)}),
+    # In the second leg, the server has moved and the script was killed.
+    "killed": later(DONE, on=ON | {"a": "four"}, services={"one": BY_SCRIPT}),
+    "not back": later(REBOOTED, services={"four": {"state": "down"}}),
+    "disabled": later(REBOOTED, services={"four": BY_SCRIPT}),
+    "leaked": later(DONE)._replace(
+        cloud=cloud_of(HOSTS, a="one 4", b="two 4", c="three 4", old="four 2"),
+        nova=cloud().nova
+        | {
+            "GET /v2.1/os-migrations": {
+                "migrations": [
+                    migration(
+                        uuid_of("old"), uuid_of("a"), "live-migration", "error", "one", "four"
+                    )
+                ]
+            }
+        },
+    ),
+    "gone": later(DONE)._replace(
+        cloud=cloud_of(("one", "two", "three"), **{name: f"{host} 4" for name, host in ON.items()}),
+        nova=nova_of(*HOSTS[:3], servers=[shown(name, host, 4) for name, host in ON.items()]),
+    ),
+    "stopped": cloud({"a": "one"}, **{"OS-EXT-STS:vm_state": "stopped", "status": "SHUTOFF"}),
+}
+
+
+def leg(number: int, *hosts: str, **fields: Any) -> dict[str, Any]:
+    return {"leg": number, "hosts": [f"nova-{host}" for host in hosts], **fields}
+
+
+# fmt: off
+TABLE = [
+    Row(f"{ROLL} --all", "cloud", 0, {
+        "complete": True, "at_least": 4, "is_proven": True, "moves": 3, "servers": 3,
+        "moves_per_server": 1.0, "most_moves_of_a_server": 1, "left": [],
+        "legs": [leg(1, "four", moves=[]), leg(2, "one", moves=[{"name": "a", "to": "nova-four"}]),
+                 leg(3, "three"), leg(4, "two")]}),
+    Row(f"{ROLL} --all --at-once 2", "cloud", 0, {"at_least": 2, "is_proven": True}),
+    Row(f"{ROLL} --all --per-zone 1", "zones", 0, {"at_least": 2}),
+    Row(f"{ROLL} --all --at-once 2 --keep 1", "cloud", 0, {"is_proven": True}),
+    Row(f"{ROLL} --zone east", "zones", 0, {"legs": [leg(1, "one"), leg(2, "two")]}),
+    Row(f"{ROLL} --all --skip nova-one", "cloud", 0, {
+        "legs": [leg(1, "four"), leg(2, "three"), leg(3, "two")]}),
+    Row(f"{ROLL} --all", "large", 3, {"complete": False, "legs": [], "left": [
+        {"host": "nova-four"}, {"host": "nova-one"}, {"host": "nova-three"}, {"host": "nova-two"}],
+        "enough_to_add": ["nova-one"]}),
+    Row(f"{ROLL} --all", "down", 3, {"left": [{"host": "nova-two"}]}),
+    Row(f"{ROLL} --all", "moving", 3, {"left": [{"host": "nova-one"}]}),
+    Row(f"{ROLL} --all --only-live", "stopped", 3, {"left": [{"host": "nova-one"}]}),
+    Row(f"{CONTINUE} --verify-back", "planned", 0, {"open": True, "not_back": []}),
+    Row(f"{CONTINUE} --verify-back", "done", 0, {"open": True}),
+    Row(f"{CONTINUE} --verify-back", "not back", 3, {"open": False, "not_back": [
+        {"host": "nova-four", "reason": ...}]}),
+    Row(f"{CONTINUE} --verify-back --skip nova-four", "not back", 0, {"open": True}),
+    Row(f"{CONTINUE} --verify-back", "disabled", 3, {"not_back": [{
+        "reason": "nova-compute is disabled",
+        "command": "openstack compute service set --enable nova-four nova-compute"}]}),
+    Row(f"{CONTINUE} --verify-back", "leaked", 3, {"not_back": [{
+        "command": "openstack placement allocation audit --repair --host=nova-four"}]}),
+    Row(f"{CONTINUE} --verify-back", "gone", 3, {"not_back": [{
+        "reason": "nova lists no compute node of it"}]}),
+    Row(CONTINUE, "planned", 0, {"legs": [
+        leg(1, "four"), leg(2, "one"), leg(3, "three"), leg(4, "two")]}),
+    Row(CONTINUE, "done", 0, {"complete": True, "legs": [
+        leg(2, "one"), leg(3, "three"), leg(4, "two")]}),
+    Row(CONTINUE, "all done", 0, {"complete": True, "legs": []}),
+    Row(CONTINUE, "killed", 0, {"legs": [leg(2, "one", moves=[]), leg(3, "three"), leg(4, "two")]}),
+    Row(CONTINUE, "not back", 3, {"open": False}),
+    Row(f"{CONTINUE} --skip nova-four", "not back", 0, {"moves": 4, "legs": [
+        leg(2, "one", moves=[{"name": "a", "to": "nova-two"}]), leg(3, "three"), leg(4, "two")]}),
+    Row(f"{CONTINUE} --next --plan-out roll.json --script legs", "done", 0, {
+        "scripts": ["legs/leg-002.sh"]}),
+    Row(PLAN, "cloud", 0, {"complete": True}, "The script of the next leg: legs/leg-001.sh"),
+]
+REFUSED = [
+    Row(ROLL, "cloud", 2, "give one of --aggregate, --zone, --all and --continue"),
+    Row(f"{ROLL} --all --zone east", "zones", 2, "give one of"),
+    Row(f"{ROLL} --all --continue roll.json", "cloud", 2, "the plan has them"),
+    Row(f"{ROLL} --all --next", "cloud", 2, "--next: needs --continue"),
+    Row(f"{ROLL} --all --verify-back", "cloud", 2, "--verify-back: needs --continue"),
+    Row(f"{ROLL} --all --script legs", "cloud", 2, "--script: needs --plan-out"),
+    Row(f"{ROLL} --zone north", "zones", 1, "no host in an availability zone 'north'"),
+    Row(f"{ROLL} --all --skip nothing", "cloud", 1, "nothing"),
+    Row(f"{ROLL} --continue nothing.json", "cloud", 1, "nothing.json cannot be read"),
+]
+# fmt: on
+
+
+@table(TABLE)
+def test_roll(row: Row, openstack: OpenStack) -> None:
+    row.check(openstack, STATES)
+
+
+@fixtures.ON_ONE_TARGET
+@table(REFUSED)
+def test_a_bad_input_is_named(row: Row, openstack: OpenStack) -> None:
+    row.check(openstack, STATES)
