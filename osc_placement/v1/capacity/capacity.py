@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from osc_placement import errors
 from osc_placement.client import api_errors, query
 from osc_placement.model import name
+from osc_placement.v1.capacity import spread
 from osc_placement.v1.common import arguments, base, nova_request, services
 from osc_placement.v1.output import rows, tables
 from osc_placement.v1.resources import candidate
@@ -96,10 +97,21 @@ openstack placement capacity show --flavor m1.large \\
             "<seconds>",
             default=60,
         )
+        group.add_argument(
+            "--spread",
+            metavar="<percent>",
+            nargs="?",
+            type=arguments.share,
+            const=0.1,
+            help="How even hosts are used now, in place of what fits, and the fewest moves to"
+            " <percent> (default: 10%%)",
+        )
         nova_request.add_options(parser, several=True)
         candidate.add_query(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
+        if parsed_args.spread is not None:
+            return spread.show(self, parsed_args)
         from osc_placement.plan import file
         from osc_placement.scheduling.answer import joined
         from osc_placement.workflows.capacity import add_hosts, show

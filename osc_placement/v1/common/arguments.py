@@ -48,6 +48,17 @@ def positive(text: str) -> int:
     return number
 
 
+def share(text: str) -> float:
+    """An argparse type: ``10%`` or ``2.5`` as a part of one."""
+    try:
+        part = float(text.removesuffix("%")) / 100
+    except ValueError:
+        part = -1.0
+    if not 0 <= part <= 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a percentage from 0% to 100%")
+    return part
+
+
 def non_negative(text: str) -> int:
     """An argparse type: an integer of at least 0."""
     if not text.isdecimal():

@@ -128,21 +128,10 @@ def add_within(parser: argparse._ActionsContainer) -> None:
     parser.add_argument(
         "--within",
         metavar="<percent>",
-        type=_share,
+        type=arguments.share,
         default=0.1,
         help="The largest spread, in percent of what a host may have used (default: 10%%)",
     )
-
-
-def _share(text: str) -> float:
-    """``10%`` or ``2.5`` as a part of one."""
-    try:
-        share = float(text.removesuffix("%")) / 100
-    except ValueError:
-        share = -1.0
-    if not 0 <= share <= 1:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a percentage from 0% to 100%")
-    return share
 
 
 def _command(parsed_args: argparse.Namespace) -> str:
@@ -158,10 +147,6 @@ def _command(parsed_args: argparse.Namespace) -> str:
     return command_line.line("placement capacity balance", options=options)
 
 
-def _percent(share: float) -> float:
-    return round(100 * share, 2)
-
-
 def _hosts(part: balance_plan.PartBalance) -> Iterable[Mapping[str, Any]]:
     for name, before in part.before.items():
         after = part.after[name]
@@ -170,8 +155,8 @@ def _hosts(part: balance_plan.PartBalance) -> Iterable[Mapping[str, Any]]:
             "capacity": before.capacity,
             "used": before.used,
             "used_after": after.used,
-            "percent": _percent(before.share),
-            "percent_after": _percent(after.share),
+            "percent": rows.percent(before.share),
+            "percent_after": rows.percent(after.share),
         }
 
 
@@ -179,8 +164,8 @@ def _spreads(part: balance_plan.PartBalance) -> tuple[float, float]:
     from osc_placement.workflows.moving import evenness
 
     return (
-        _percent(evenness.spread(part.before.values())),
-        _percent(evenness.spread(part.after.values())),
+        rows.percent(evenness.spread(part.before.values())),
+        rows.percent(evenness.spread(part.after.values())),
     )
 
 
@@ -192,7 +177,7 @@ def _part_fields(part: balance_plan.PartBalance) -> dict[str, Any]:
         "hosts": list(_hosts(part)),
         "spread": before,
         "spread_after": after,
-        "least_spread": _percent(answer.least_spread),
+        "least_spread": rows.percent(answer.least_spread),
         "reached": answer.is_reached,
         "moves": len(answer.steps),
         "at_least": answer.at_least,
@@ -204,7 +189,7 @@ def _part_fields(part: balance_plan.PartBalance) -> dict[str, Any]:
 def _part_row(part: balance_plan.PartBalance) -> dict[str, Any]:
     before, after = _spreads(part)
     answer = part.answer
-    least = _percent(answer.least_spread)
+    least = rows.percent(answer.least_spread)
     return {
         "hosts": len(part.before),
         "class": part.name,

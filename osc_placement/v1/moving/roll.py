@@ -138,11 +138,12 @@ openstack placement host roll --continue roll.json --next \\
         nova: nova_servers.NovaReader,
     ) -> dict[str, Any]:
         """The plan and its files; or why the next leg must wait."""
+        from osc_placement.nova.api import host_aggregates
         from osc_placement.workflows.cloud import named_aggregates
         from osc_placement.workflows.moving import document, flavor_queries, planner, roll_plan
 
         hosts, aggregates = shown.of_aggregates(self, parsed_args.aggregate)
-        zones = named_aggregates.zones_of_hosts(opened, nova.compute)
+        zones = named_aggregates.zones_of_hosts(host_aggregates(opened), nova.compute)
         if former is not None:
             hosts += [*former.nodes, *(host.node for host in former.legs.left)]
         if parsed_args.zone:

@@ -35,6 +35,11 @@ def row(columns: Columns[T], item: T) -> Row:
     return tuple(read(item) for read in columns.values())
 
 
+def percent(share: float) -> float:
+    """A part of one in percent."""
+    return round(100 * share, 2)
+
+
 class Cell(columns.FormattableColumn[Any]):
     """A value for programs, and the lines that a table shows of it."""
 

@@ -238,18 +238,27 @@ def selected_uuids(
     return uuids
 
 
-def zones_of_hosts(nova: Nova, compute: ServerHosts) -> dict[str, str]:
+def zones_of_hosts(aggregates: Iterable[HostAggregate], compute: ServerHosts) -> dict[str, str]:
     """``{nova's name of a host: its availability zone}``, the default zone for hosts in no other.
 
-    Requests: one to nova.
+    ``aggregates`` are all host aggregates of nova.
     """
-    zones = dict.fromkeys(
-        sorted(compute.hosts.services if compute.hosts else frozenset()), DEFAULT_ZONE
-    )
-    for aggregate in host_aggregates(nova):
+    services = compute.hosts.services if compute.hosts else frozenset[str]()
+    zones = dict.fromkeys(sorted(services), DEFAULT_ZONE)
+    for aggregate in aggregates:
         if name := aggregate.metadata.get("availability_zone"):
             zones |= {host: name for host in aggregate.hosts if host in zones}
     return zones
+
+
+def hosts_by_zone(
+    aggregates: Iterable[HostAggregate], compute: ServerHosts
+) -> dict[str, list[str]]:
+    """``{availability zone: its hosts by nova}``."""
+    hosts: dict[str, list[str]] = {}
+    for host, zone in zones_of_hosts(aggregates, compute).items():
+        hosts.setdefault(zone, []).append(host)
+    return hosts
 
 
 def hosts_of_zone(nova: Nova, compute: ServerHosts, zone: str) -> list[str]:
@@ -258,11 +267,10 @@ def hosts_of_zone(nova: Nova, compute: ServerHosts, zone: str) -> list[str]:
     Requests: one to nova. Errors: InvalidInput with the zones for an unknown one, or one without
     hosts.
     """
-    zones = zones_of_hosts(nova, compute)
-    chosen = [host for host, own in zones.items() if own == zone]
-    if not chosen:
-        names = ", ".join(sorted({*zones.values(), DEFAULT_ZONE}))
+    hosts = hosts_by_zone(host_aggregates(nova), compute)
+    if zone not in hosts:
+        names = ", ".join(sorted({*hosts, DEFAULT_ZONE}))
         raise errors.InvalidInput(
             [f"nova has no host in an availability zone {zone!r}; its zones are {names}"]
         )
-    return chosen
+    return hosts[zone]

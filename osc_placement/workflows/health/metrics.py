@@ -27,6 +27,7 @@ from osc_placement.model import allocation
 from osc_placement.nova import api as nova_api, flavors, values
 from osc_placement.scheduling.answer import Answer
 from osc_placement.scheduling.server_hosts import ServerHosts
+from osc_placement.workflows.capacity import spread
 from osc_placement.workflows.cloud import compute_nodes, nova_request, observe
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.reading import PlacementReader
@@ -61,6 +62,9 @@ _QUOTA_VERSION = "2.1"
 
 #: Nova's quotas of a project that Placement's usage can be compared with.
 _QUOTAS = ("cores", "ram", "instances")
+
+#: The spread that ``placement capacity balance`` reaches by default.
+_WITHIN = 0.1
 
 
 @dataclasses.dataclass(frozen=True)
@@ -214,7 +218,10 @@ def _hosts(
     compute: ServerHosts,
     not_checked: list[tuple[str, str]],
 ) -> Iterator[Family]:
-    """One series per compute node, to be joined by ``hostname``; none if nova refuses the list."""
+    """One series per compute node, to be joined by ``hostname``, and the spread of use.
+
+    None if nova refuses the list of host aggregates.
+    """
     try:
         aggregates = nova_api.host_aggregates(nova)
     except errors.PlacementError as error:
@@ -235,6 +242,20 @@ def _hosts(
             samples.append(Sample(labels, 1))
     help_text = "The availability zone and the host aggregates of a compute node, from nova."
     yield Family("host_info", help_text, ("hostname", "host", "zone", "aggregates"), samples)
+    yield from _spreads(spread.spreads(base, compute, aggregates, _WITHIN))
+
+
+def _spreads(listed: Iterable[spread.Spread]) -> Iterator[Family]:
+    """How even the hosts of the cloud, of each zone and of each host aggregate are used."""
+    labelled = [((row.kind, row.part, row.name), row) for row in listed]
+    labels = ("kind", "name", "resourcetype")
+    help_text = "The highest part in use of a host less the lowest."
+    yield Family("spread", help_text, labels, [Sample(key, row.spread) for key, row in labelled])
+    samples = [
+        Sample(key, math.inf if row.at_least is None else row.at_least) for key, row in labelled
+    ]
+    help_text = f"Fewer moves do not bring the spread to {_WITHIN}; +Inf if none do."
+    yield Family("spread_moves", help_text, labels, samples)
 
 
 def _servers(

@@ -14,7 +14,7 @@ from osc_placement.search import placing
 from osc_placement.workflows.capacity import count
 from tests.support.candidates import cloud_builder, comparison
 from tests.support.capacity import brute_force
-from tests.support.functional_cloud import cloud_of
+from tests.support.functional_cloud import cloud_of, nova_of
 from tests.support.peer import fixtures, target as targets
 from tests.support.peer.shell import OpenStack
 from tests.support.rows import Row, State, table
@@ -50,6 +50,21 @@ def with_added() -> testing.Cloud:
     return cloud
 
 
+def lopsided() -> State:
+    """Three hosts of 8 VCPU in service, one that is disabled, and one of another kind."""
+    names = ("h0", "h1", "h2", "off")
+    cloud = cloud_of(names, s0="h0 4", s1="h0 2", s2="h1 2", s3="off 8").host("metal", CUSTOM_BM=1)
+    zone = {"id": 1, "name": "rack", "uuid": "d7e5c9a2-5f6c-4f5e-9c42-4a3d7b2f6a10",
+            "hosts": ["nova-h0", "nova-h1"], "metadata": {"availability_zone": "az1"}}  # fmt: skip
+    nova = nova_of(*names, services={"off": {"status": "disabled"}})
+    return State(cloud, {**nova, "GET /v2.1/os-aggregates": {"aggregates": [zone]}})
+
+
+#: ``cloud`` of "lopsided": 6, 2 and 0 of 8 are used.
+SPREAD: dict[str, Any] = {
+    "kind": "cloud", "part": None, "class": "VCPU", "hosts": 3, "highest": 75, "lowest": 0,
+    "highest_host": "nova-h0", "lowest_host": "nova-h2", "mean": 33.33, "spread": 75,
+}  # fmt: skip
 STATES = {
     "hosts": State(hosts()),
     "added": State(with_added()),
@@ -62,6 +77,7 @@ STATES = {
     ),
     "large": State(testing.Cloud().host("one", **LARGE).host("two", **LARGE)),
     "full servers": State(cloud_of(("h0", "h1", "h2"), s0="h0 8", s1="h1 8", s2="h2 8")),
+    "lopsided": lopsided(),
     "three servers": State(cloud_of(("h0", "h1", "h2"), s0="h0 2", s1="h1 2", s2="h2 2")),
 }
 VCPU = {"class": "VCPU", "requested": 2, "capacity": 8 + 6 + 9, "used": 1, "free": 22,
@@ -81,6 +97,14 @@ TABLE = [
     Row(f"{SHOW} --resource VCPU=3 --by host", "units", 0,
         [{"part": "max_unit", "fits": 0}, {"part": "min_unit", "fits": 2},
          {"part": "step_size", "fits": 0}]),
+    Row(f"{SHOW} --spread", "lopsided", 0, [
+        SPREAD | {"at_least": None}, {"kind": "zone", "part": "az1", "spread": 50, "at_least": 1},
+        {"kind": "aggregate", "part": "rack", "highest_host": "nova-h0", "at_least": 1}],
+        ("Not counted: metal (nova lists no compute node)", "off (nova-compute disabled)")),
+    # One of 4 VCPU, or two of 2, must leave and come.
+    Row(f"{SHOW} --spread 25%", "lopsided", 0, [SPREAD | {"at_least": 1}, {}, {}]),
+    Row(f"{SHOW} --spread 80", "lopsided", 0, [SPREAD | {"at_least": 0}, {}, {}]),
+    Row(f"{SHOW} --spread --no-nova", "lopsided", 0, [{"hosts": 4, "highest_host": "off"}]),
     # A plan is applied to a copy.
     Row(f"{SHOW} --resource VCPU=2 --after plan.json", "planned", 0,
         [{"state": "before", "fits": 9}, {"state": "after", "fits": 13}]),
@@ -107,6 +131,16 @@ WRONG = [
         ("", 2, "is not like=<host>:<count>"),
     )
 ]
+WRONG += [
+    Row(f"{SHOW} --spread {words}", "lopsided", 2, text)
+    for words, text in (
+        ("--by zone", "argument --spread: not allowed with --by"),
+        ("--flavor f", "argument --spread: not allowed with --flavor"),
+        ("--resource VCPU=1", "argument --spread: not allowed with options of a query"),
+        ("--query resources=VCPU:1", "argument --spread: not allowed with options of a query"),
+        ("much", "'much' is not a percentage"),
+    )
+]
 # fmt: on
 
 
@@ -127,7 +161,7 @@ def test_capacity_show(row: Row, openstack: OpenStack) -> None:
 
 @fixtures.ON_ONE_TARGET
 @table(WRONG)
-def test_a_wrong_addition_of_hosts_is_named(row: Row, openstack: OpenStack) -> None:
+def test_a_wrong_option_is_named(row: Row, openstack: OpenStack) -> None:
     row.check(openstack, STATES)
 
 

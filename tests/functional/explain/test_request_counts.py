@@ -24,6 +24,7 @@ SERVERS, MIGRATIONS, SERVICES = "/servers/detail", "/os-migrations", "/os-servic
 NODES, AGGREGATES, GROUPS = "/os-hypervisors/detail", "/os-aggregates", "/os-server-groups"
 FLAVORS = "/flavors/detail"
 DRAIN, ROOM = "placement host drain", "placement capacity make-room"
+BALANCE = "placement capacity balance"
 
 
 class CountedNova(api.RecordedNova, api.SessionNova):
@@ -116,6 +117,9 @@ def test_the_requests_to_placement_grow_with_the_hosts_that_are_emptied(
         ALLOCATIONS: hosts,
     }
     retired = {"GET /resource_providers": 1, ALLOCATIONS: 1, "GET /allocations/{}": EACH}
+    # No aggregate counts, and no rule about traits.
+    spread = {**every, "GET /resource_providers": 3, "GET /traits": 1}
+    del spread["GET /resource_providers/{}/aggregates"]
     # No room is looked for: nothing is asked about the flavors and the traits of their rules.
     without_flavors = {**of_hosts(1), "GET /resource_providers": 6}
     del without_flavors["GET /traits"]
@@ -129,6 +133,9 @@ def test_the_requests_to_placement_grow_with_the_hosts_that_are_emptied(
             "placement host retire host0 --dry-run": retired,
             f"{DRAIN} host0 --keep 1": every,
             f"{ROOM} --flavor f": every,
+            f"{BALANCE} --keep 1": every,
+            f"{BALANCE} --within 50%": every,
+            "placement capacity show --spread": spread,
         }.items():
             assert counted.run(placement, line) == expected, line
 
