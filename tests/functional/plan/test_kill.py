@@ -20,7 +20,7 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
@@ -70,8 +70,14 @@ class Server(targets.OverHttp):
 
 
 @pytest.fixture(params=["server", "placement"])
-def target(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Iterator[targets.OverHttp]:
-    """The reference server on a database file, and openstack-placement on SQLite: processes."""
+def target(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Iterator[targets.Target]:
+    """The reference server on a database file, and openstack-placement on SQLite: processes.
+
+    ``file`` is a database file that each command opens.
+    """
+    if request.param == "file":
+        yield targets.OnFile(tmp_path / "cloud.sqlite")
+        return
     if request.param == "placement":
         real: targets.RealPlacement = request.getfixturevalue("real_placement")
         real.reset()
@@ -86,10 +92,20 @@ def target(request: pytest.FixtureRequest, tmp_path: pathlib.Path) -> Iterator[t
 
 
 class KilledCommands:
-    """Runs commands through a proxy, and kills them at a step of the journal or at a request."""
+    """Runs commands through a proxy, and kills them at a step of the journal or at a request.
 
-    def __init__(self, proxy: chaos.Proxy, folder: pathlib.Path, seed: object) -> None:
+    Without a proxy, they run on the file of ``options``.
+    """
+
+    def __init__(
+        self,
+        proxy: chaos.Proxy | None,
+        folder: pathlib.Path,
+        seed: object,
+        options: Sequence[str] = (),
+    ) -> None:
         self.proxy, self.folder = proxy, folder
+        self._options = options if proxy is None else targets.admin_options(proxy.url)
         self.chance = random.Random(seed)
         self.kills: collections.Counter[str] = collections.Counter()
         self._counting = threading.Lock()
@@ -99,7 +115,7 @@ class KilledCommands:
         """The outcome; None when it was killed."""
         recording = NOVA.get(command)
         nova = ["--os-nova-recording", recording, *ALLOWED] if recording else []
-        options = [*targets.admin_options(self.proxy.url), *shlex.split(command)]
+        options = [*self._options, *shlex.split(command)]
         arguments = [*options, *nova, "-f", "json"]
         out = self.folder / "outcome.json"
         out.unlink(missing_ok=True)
@@ -112,7 +128,8 @@ class KilledCommands:
         )
         child.start()
         child.join(120)
-        self.proxy.wait_until_idle()
+        if self.proxy is not None:
+            self.proxy.wait_until_idle()
         if child.exitcode == -signal.SIGKILL:
             return None
         assert child.exitcode == 0
@@ -144,6 +161,7 @@ class KilledCommands:
 
     @contextlib.contextmanager
     def _killing_at(self, kind: str, position: int) -> Iterator[None]:
+        assert self.proxy is not None
         reads = writes = 0
 
         def count(method: str, path: str) -> None:
@@ -234,11 +252,12 @@ def state(target: targets.Target) -> Any:
 def continuation(commands: KilledCommands, command: str) -> str | None:
     """What the list of plans says to do next: None if the newest one has ended."""
     plans = commands.listed()
+    written = commands.proxy is not None and bool(commands.proxy.effective_writes)
     if not plans:
-        assert not commands.proxy.effective_writes, "a change is in no list"
+        assert not written, "a change is in no list"
         return command
     # The newest one may have been killed before its first change.
-    assert any(plan["undoable"] for plan in plans) or not commands.proxy.effective_writes
+    assert any(plan["undoable"] for plan in plans) or not written
     return str(plans[0]["to_continue"]).removeprefix("openstack ") or None
 
 
@@ -296,6 +315,44 @@ def test_a_killed_command_is_continued_and_undone(
         undo_all(commands, writes)
         assert state(target) == before
     assert commands.kills
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("target", ["file"], indirect=True)
+@pytest.mark.parametrize("name", ["heal", "retire"])
+def test_a_command_on_a_file_may_be_killed_at_each_step_of_its_journal(
+    name: str,
+    openstack: shell.OpenStack,
+    target: targets.Target,
+    tmp_path: pathlib.Path,
+    pytestconfig: pytest.Config,
+) -> None:
+    """Before and after each write to the file; without ``--long``, at some of the steps."""
+    database = tmp_path / "cloud.sqlite"
+    if name == "retire":
+        arrange_old_host(openstack)
+    else:
+        target.load("12-hosts")
+    command, before, saved = COMMANDS[name], state(target), database.read_bytes()
+    commands = KilledCommands(None, tmp_path, name, target.options)
+    commands.finish(command)
+    after = state(target)
+    assert after != before
+    kills = 0
+    for step in itertools.count(1, 1 if pytestconfig.getoption("long") else 13):
+        forget_plans(tmp_path)
+        database.write_bytes(saved)
+        ended = commands.run(command, at_journal=step)
+        if ended is not None:
+            break
+        kills += 1
+        rest = continuation(commands, command)
+        if rest is not None:
+            commands.finish(rest)
+        assert state(target) == after, step
+        undo_all(commands, 0)
+        assert state(target) == before, step
+    assert kills > 1
 
 
 @pytest.mark.usefixtures("openstack")
