@@ -26,8 +26,9 @@ _MOST_OF_A_NAME = 40
 _SHEBANG = "#!/usr/bin/env bash"
 
 _FUNCTIONS = """\
-# The longest time for one move, and the time between two looks, in seconds.
-seconds=${seconds:-3600} pause=${pause:-5} wave=0 jobs=()
+# The longest time for one move, the time between two looks, and before a move without a valid host
+# is asked for again: nova's scheduler may believe for two minutes that a group's server is there.
+seconds=${seconds:-3600} pause=${pause:-5} retry=${retry:-45} wave=0 jobs=()
 over='none completed done confirmed reverted error failed cancelled'
 stop() {
     printf '%s. The script stops here:\\n%s\\n' "$1" "$again" >&2
@@ -65,7 +66,7 @@ look() {
 step() {
     local number=$1 way=$2 source=$3 target=$4 server=$5 name=$6 size=$7 planned=" ${*:8} "
     local host='' task='' status='' to='' state='' type='' where asked='' confirmed=''
-    local kind=migration limit=$((SECONDS + seconds)) live=()
+    local kind=migration limit=$((SECONDS + seconds)) live=() tries=4 why=''
     if [ "$way" = live ]; then kind=live-migration live=(--live-migration); fi
     echo "wave $wave of $waves: $name -> $target ($size), $number of $steps"
     while true; do
@@ -95,10 +96,18 @@ step() {
             true # Something short, such as a snapshot, or the begin of a move.
         elif [ "$host" = "$target" ]; then
             return
-        elif [ "$host" = "$source" ] && [ -z "$asked" ] && [[ $planned == *" $status "* ]]; then
-            asked="nova refuses the move: "
-            timeout 300 openstack server migrate --os-compute-api-version=2.56 \\
-                ${live[@]+"${live[@]}"} --host="$target" "$server" && asked="the move failed: "
+        elif [ "$host" = "$source" ] && [ "$tries" -gt 0 ] && [[ $planned == *" $status "* ]]; then
+            asked="nova refuses the move: " tries=$((tries - 1))
+            if why=$(timeout 300 openstack server migrate --os-compute-api-version=2.56 \\
+                ${live[@]+"${live[@]}"} --host="$target" "$server" 2>&1); then
+                asked="the move failed: " tries=0
+            elif [[ $why == *"No valid host"* ]] && [ "$tries" -gt 0 ]; then
+                echo "$name: $why: asked again in $retry s"
+                sleep "$retry"
+            else
+                echo "$why" >&2
+                tries=0
+            fi
         else
             stop "$asked$where"
         fi
@@ -142,7 +151,7 @@ back() {
         "${reboot[@]}" "$host" 9>&- || stop "$host: ${reboot[*]} failed"
         record rebooted "$host"
     fi
-    since=$(date -u +%FT%T) limit=$((SECONDS + seconds))
+    since=$(date -u +%FT%T.999999) limit=$((SECONDS + seconds))
     until [[ $report == up\\ * && ${report#up } > $since ]]; do
         if [ "$SECONDS" -ge "$limit" ]; then stop "$host: nova-compute is not back"; fi
         sleep "$pause"

@@ -95,6 +95,10 @@ if command.startswith("server migration confirm"):
 if server["task"] != "None" or server["status"] == "VERIFY_RESIZE" or server["host"] == target:
     print("Conflict", file=sys.stderr)
     ended(1)
+if nova["stale"]:
+    nova["stale"] -= 1
+    print("No valid host was found.", file=sys.stderr)
+    ended(1)
 kind = "live-migration" if "--live-migration" in words else "migration"
 server["before"] = server["status"]
 server["task"] = "migrating" if kind == "live-migration" else "resize_prep"
@@ -139,6 +143,7 @@ class Cloud:
             "killed": 0,
             "alone": False,
             "refused": [],
+            "stale": 0,
             "empties": "cmp-1",
             "gate": False,
             "reports": 0,
@@ -175,6 +180,7 @@ class Cloud:
                 "PATH": f"{self._folder}:{os.environ['PATH']}",
                 "NOVA": str(self.nova),
                 "pause": "0",
+                "retry": "0",
                 **environment,
             },
             capture_output=True,
@@ -355,6 +361,22 @@ def test_the_script_stops_at_a_command_that_fails(
     assert says in done.stderr
     assert done.stderr.endswith(STOPS.format(cloud.plan))
     assert cloud.views()["server-3"] == ("cmp-1", "ACTIVE")
+    assert len([call for call in cloud.calls() if call.startswith("server migrate")]) <= 1
+
+
+@pytest.mark.parametrize("way", ["live", "cold"])
+def test_a_move_without_a_valid_host_is_asked_for_four_times(
+    tmp_path: pathlib.Path, way: str
+) -> None:
+    """The scheduler learns late that a server of the group has left the target."""
+    cloud = Cloud(tmp_path, [move(2, 1, way)])
+    cloud.change(stale=4)
+    done = cloud.run()
+    assert (done.returncode, "nova refuses the move: web 2 is on cmp-1" in done.stderr) == (1, True)
+    assert cloud.state["stale"] == 0
+    cloud.change(stale=3)
+    done = cloud.run()
+    assert (done.returncode, cloud.views()["server-2"][0]) == (0, "cmp-2"), done.stderr
 
 
 def test_no_move_is_waited_for_without_a_limit(tmp_path: pathlib.Path) -> None:
