@@ -20,6 +20,7 @@ from osc_placement.client import api, lookup
 from osc_placement.engine import state
 from osc_placement.model import command_line
 from osc_placement.model.name import and_more
+from osc_placement.plan import file as plan_file
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud import nova_servers, observe_hosts, server_moves, servers
 from osc_placement.workflows.cloud.context import ReadContext
@@ -50,12 +51,15 @@ def path_of(plan: pathlib.Path) -> pathlib.Path:
 
 
 def copy(plan: pathlib.Path | None, to: pathlib.Path) -> None:
-    """Give a plan the record of the plan that it continues; none if it continues none."""
+    """Give a plan the record of the plan that it continues; none if it continues none.
+
+    Errors: PlacementError.
+    """
     own = path_of(to)
     if plan is None:
         own.unlink(missing_ok=True)
     elif path_of(plan).exists() and path_of(plan).absolute() != own.absolute():
-        own.write_bytes(path_of(plan).read_bytes())
+        plan_file.replace(own, [path_of(plan).read_text()])
 
 
 def read(plan: pathlib.Path) -> RebootRecord:
