@@ -207,6 +207,7 @@ class RecordedNova:
             (*_split(_URL_VERSION.sub("", key.removeprefix("GET "))), key) for key in recorded
         ]
         self.source = source
+        self._images: dict[str, Mapping[str, Any]] = {}
         #: The whole recording, responses of other services included.
         self.recorded = recorded
 
@@ -233,6 +234,13 @@ class RecordedNova:
         if key is None:
             raise NotRecorded(f"{self.source} holds no response to GET {path}")
         return recording.known(self.recorded[key])
+
+    def images_by_id(self, path: str) -> Mapping[str, Any]:
+        """The images of a recorded list, which is parsed once. Errors: as ``ask``."""
+        if path not in self._images:
+            with service.parsing("glance", "/images"):
+                self._images[path] = {item["id"]: item for item in self.ask(path, "2")["images"]}
+        return self._images[path]
 
     def key_of(self, path: str) -> str | None:
         """The key of the recorded response to a request; None if it was not recorded."""

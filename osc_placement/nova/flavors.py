@@ -91,16 +91,15 @@ class RecordedGlance:
         """Send no request; find the recorded response, or the answer in the list of all images."""
         if self._nova.key_of(path) is not None or self._nova.key_of(LISTING) is None:
             return self._nova.ask(path, "2")
-        with service.parsing("glance", "/images"):
-            listed = self._nova.ask(LISTING, "2")["images"]
-            uuid = urllib.parse.unquote(path.removeprefix("/images/"))
-            query = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(path).query))
-            if "name" in query:
-                return {"images": [item for item in listed if item.get("name") == query["name"]]}
-            for item in listed:
-                if item["id"] == uuid:
-                    return item
-        raise GlanceRefused(404, "no such image", url=path)
+        listed = self._nova.images_by_id(LISTING)
+        query = dict(urllib.parse.parse_qsl(urllib.parse.urlsplit(path).query))
+        if "name" in query:
+            named = (item for item in listed.values() if item.get("name") == query["name"])
+            return {"images": list(named)}
+        uuid = urllib.parse.unquote(path.removeprefix("/images/"))
+        if uuid not in listed:
+            raise GlanceRefused(404, "no such image", url=path)
+        return listed[uuid]
 
 
 def glance_of(nova: api.Nova) -> Glance:

@@ -212,3 +212,21 @@ def test_a_refusal_of_nova_names_the_role_that_it_needs(rule: str) -> None:
     assert refused.rule == (rule or None)
     for status in (400, 401, 404, 500):
         assert advice not in str(api.NovaRefused(status, detail, url="/os-services"))
+
+
+def test_a_recorded_list_of_images_is_parsed_once_and_answers_for_each_image() -> None:
+    class Bodies(dict[str, object]):
+        reads = 0
+
+        def __getitem__(self, key: str) -> object:
+            Bodies.reads += 1
+            return super().__getitem__(key)
+
+    listed = {"images": [{"id": "1", "name": "a"}, {"id": "2", "name": "b"}]}
+    nova = api.RecordedNova(Bodies({f"GET /v2{flavors.LISTING}": listed}), "a recording")
+    for uuid in ("1", "2"):
+        assert flavors.image_of_server(flavors.glance_of(nova), uuid).id == uuid
+    assert flavors.image(flavors.glance_of(nova), "b").id == "2"
+    with pytest.raises(errors.NotKnown, match="no more"):
+        flavors.image_of_server(flavors.glance_of(nova), "3")
+    assert Bodies.reads == 1
