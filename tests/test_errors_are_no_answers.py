@@ -71,7 +71,6 @@ RIGHT: dict[tuple[str, str], str] = {
     ): "it is left out, and counted",
     ("workflows/health/health.py", "named_aggregates"): "all aggregates are read one by one then",
     ("workflows/health/metrics.py", "_hosts"): "a series has the error",
-    ("workflows/moving/retire.py", "_had_servers"): "the name is refused then",
     (
         "workflows/repair/allocations/observe.py",
         "_read_summaries",

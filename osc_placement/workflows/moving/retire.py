@@ -138,11 +138,8 @@ def _check_gone(nova: Nova, reading: Cloud, gone: Sequence[str]) -> None:
 
 
 def _had_servers(nova: Nova, host: str) -> bool:
-    """Whether nova has deleted servers of a host, if they are there to be read."""
-    try:
-        return bool(nova_servers.servers(nova, host=host, deleted="true"))
-    except errors.NotKnown:
-        return False
+    """Whether nova has deleted servers of a host. Errors: NotKnown of a recording without them."""
+    return bool(nova_servers.servers(nova, host=host, deleted="true"))
 
 
 def _read(

@@ -87,9 +87,15 @@ STATES = {
     # "compute service delete" takes the provider with it; nova keeps what was there.
     "deleted": State(
         Cloud().host("new", VCPU=8, traits=[NODE]),
-        nova_of(
-            "new", migrations=[migration(MOVE, SERVER, "migration", "confirmed", "old", "new")]
-        ),
+        {
+            **nova_of(
+                "new", migrations=[migration(MOVE, SERVER, "migration", "confirmed", "old", "new")]
+            ),
+            "GET /v2.1/servers/detail?all_tenants=1&deleted=true": {"servers": []},
+        },
+    ),
+    "deleted servers are not recorded": State(
+        Cloud().host("new", VCPU=8, traits=[NODE]), nova_of("new")
     ),
     "no migrations": State(
         Cloud().host("new", VCPU=8, traits=[NODE]),
@@ -122,6 +128,7 @@ TABLE = [
     Row(RETIRE, "down", 6, ("openstack compute service set --disable", "compute service delete")),
     Row(RETIRE, "deleted", 0, "nothing is left of old: neither nova nor Placement has it"),
     Row(f"{RETIRE}er", "deleted", 1, "older: neither nova nor Placement has a host of this name"),
+    Row(RETIRE, "deleted servers are not recorded", 1, "holds no response to GET /servers/detail"),
     Row(
         "placement host retire --allow recorded-nova new nova-neww",
         "deleted",
