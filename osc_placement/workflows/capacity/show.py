@@ -25,10 +25,10 @@ from osc_placement.workflows.capacity import add_hosts, count
 from osc_placement.workflows.cloud import (
     named_aggregates,
     nova_servers,
-    observe,
     observe_hosts,
     on_a_copy,
     servers,
+    source,
     ways,
     wide,
 )
@@ -116,7 +116,7 @@ def show(
 
     With ``keep``, ``nova`` reads the conditions of servers; None without nova.
 
-    Requests: to a service those of ``wide.observed`` for all queries together; by zone also one
+    Requests: to a service those of ``wide.Wide`` for all queries together; by zone also one
     for each host aggregate with a zone; one for each provider of a host that others are like. With
     ``keep`` and ``after``, which need every record, those of ``observe.everything`` instead. None
     to a database file.
@@ -136,13 +136,11 @@ def show(
             base, later = stack.enter_context(on_a_copy.after_plan(client, *request.after, context))
             observed, failures = wide.ObservedCloud(base), later.failures
         elif request.keep is not None:
-            every = observe.everything(client, context)
+            every = source.of(client, context).everything()
             observed = wide.ObservedCloud(stack.enter_context(every))
         else:
-            reading = wide.observed(
-                client,
+            reading = source.of(client, context).observed(
                 [query for it in request.queries.values() for one in it for query in one],
-                context,
                 more=[each.uuid for each in aggregates if request.by is By.ZONE and _zone(each)],
                 with_aggregates=request.by is By.AGGREGATE,
             )

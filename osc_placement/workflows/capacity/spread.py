@@ -15,7 +15,7 @@ from osc_placement.engine import state
 from osc_placement.nova.values import HostAggregate
 from osc_placement.scheduling.answer import Caveats
 from osc_placement.scheduling.server_hosts import ServerHosts
-from osc_placement.workflows.cloud import named_aggregates, observe, servers
+from osc_placement.workflows.cloud import named_aggregates, servers, source
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.hosts import hosts_of
 from osc_placement.workflows.moving import evenness
@@ -62,8 +62,8 @@ def show(
     aggregates: Sequence[HostAggregate],
     within: float,
 ) -> ShownSpreads:
-    """The spreads of a cloud. Requests: those of ``observe.everything``. Errors: PlacementError."""
-    with observe.everything(client, context, ()) as base:
+    """The spreads of a cloud. Requests: those of ``source.everything``. Errors: PlacementError."""
+    with source.of(client, context).everything(()) as base:
         names = {}
         for root in hosts_of(base):
             node = compute.node(root)

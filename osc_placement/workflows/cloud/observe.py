@@ -1,20 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading the records that decide what some queries find, from a database file or a service.
+"""Reading the records that decide what some queries find, from a service.
 
-A database file has all records. Of a service, ``CloudReader`` reads the same records as far as the
-queries can tell a difference: every provider with its real inventories, the usage of the requested
-classes, the traits and aggregates that the queries name, and the aggregates of sharing providers.
+``CloudReader`` reads them as far as the queries can tell a difference: every provider with its real
+inventories, the usage of the requested classes, the traits and aggregates that the queries name,
+and the aggregates of sharing providers.
 """
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from osc_placement.client import api, lookup
-from osc_placement.client.local import StateRepository
 from osc_placement.engine import record, standard, state
 from osc_placement.model import allocation, candidate, inventory, provider
 from osc_placement.plan import plan
@@ -25,47 +23,6 @@ LOG = logging.getLogger(__name__)
 
 #: The consumer of everything that is used.
 _USAGE = "usage"
-
-
-def _repository(client: api.Client) -> StateRepository | None:
-    placement = client.transport.local()
-    return placement.repository if placement else None
-
-
-def is_file(client: api.Client) -> bool:
-    """Whether the client runs on a database file of the reference server. Requests: none."""
-    return _repository(client) is not None
-
-
-@contextlib.contextmanager
-def whole_state(client: api.Client) -> Iterator[state.CloudState | None]:
-    """The state of a database file, during the block; None for a service. Requests: none."""
-    repository = _repository(client)
-    with repository.snapshot() if repository else contextlib.nullcontext() as base:
-        yield base
-
-
-@contextlib.contextmanager
-def everything(
-    client: api.Client,
-    context: ReadContext,
-    named: Collection[str] | None = None,
-    planned: plan.Plan | None = None,
-) -> Iterator[state.CloudState]:
-    """All providers with all their consumers, during the block.
-
-    Consumers have no owner and no type, except those that ``planned`` changes: with it, the plan
-    can be applied to the state.
-    Requests: none on a database file; otherwise those of ``CloudReader.everything``, and with a
-    plan those of ``add_planned``.
-    """
-    with whole_state(client) as base:
-        if base is None:
-            reader = CloudReader(client, context)
-            base = reader.everything(named)
-            if planned is not None:
-                reader.add_planned(base, planned)
-        yield base
 
 
 def resource_classes(queries: Iterable[candidate.CandidateQuery]) -> set[str]:

@@ -7,20 +7,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from osc_placement.client import api
-from osc_placement.engine import record, standard, state
+from osc_placement.engine import state
 from osc_placement.model import candidate
 from osc_placement.scheduling.answer import Caveats
 from osc_placement.scheduling.server_hosts import ServerHosts
-from osc_placement.workflows.cloud import nova_servers, observe, reading, servers, ways, wide
+from osc_placement.workflows.cloud import nova_servers, servers, source, ways
 from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.cloud.host_records import HostRecords
 from osc_placement.workflows.cloud.host_verdicts import HostVerdicts
 from osc_placement.workflows.cloud.hosts import hosts_of
-
-#: The consumer of everything that is used by consumers that were not read.
-_OTHERS = "others"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -130,12 +128,7 @@ def of_state(
     others: Collection[str] = (),
 ) -> HostsRead:
     """As ``read``, of a state with every record. Requests: those of ``nova``."""
-    members = {uuid: base.with_aggregate[uuid] for uuid in aggregates}
-    own = set(hosts_of(base))
-    roots = servers.chosen_roots(base, hosts, members, own, nova.compute)
-    uuids = dict.fromkeys(each.uuid for each in servers.servers_on(base, roots))
-    on_hosts = nova.on_roots(roots, {*uuids, *others})
-    return HostsRead(base, roots, nova.requests(on_hosts, list(uuids)), on_hosts)
+    return _read(HostRecords(base), hosts, aggregates, nova, (), others)
 
 
 def known_servers(
@@ -184,76 +177,40 @@ def read(
 
     The state also answers ``more``; ``others`` are UUIDs of servers to read, wherever they are.
 
-    Requests: those of ``wide.read`` for all servers together; one for each aggregate, for each
+    Requests: those of ``wide.Wide`` for all servers together; one for each aggregate, for each
     provider of the hosts, for each consumer on them, for each server that nova has there or moves
     there or away, for the migration of each such server if it failed, for each other member of its
     server group, and for each provider of other hosts with allocations of one of these consumers;
-    to nova and neutron those of ``nova``. On a database file only these.
+    to nova and neutron those of ``nova``. To a file only these.
     Errors: UnknownProvider; PlacementError for an aggregate without hosts.
     """
-    with observe.whole_state(client) as whole:
-        if whole is not None:
-            return of_state(whole, hosts, aggregates, nova, others)
-    reader = reading.PlacementReader(client, context)
-    cloud = wide.WideReader(client, context)
-    base = cloud.providers()
-    members = reader.members(aggregates, "reading aggregates")
-    own = set(base.tree) - base.with_trait[standard.SHARING_TRAIT]
-    roots = servers.chosen_roots(base, hosts, members, own, nova.compute)
-    answers = reader.answers(
-        client.list_provider_allocations,
-        [uuid for root in roots for uuid in base.tree[root]],
-        "reading allocations",
-    )
+    with source.of(client, context).hosts() as records:
+        return _read(records, hosts, aggregates, nova, more, others)
 
-    def add(uuids: Iterable[str]) -> None:
-        cloud.add_consumers(base, [uuid for uuid in uuids if uuid not in base.consumers])
 
-    add(uuid for answer in answers.values() for uuid in answer.allocations)
+def _read(
+    records: HostRecords,
+    hosts: Sequence[str],
+    aggregates: Sequence[str],
+    nova: nova_servers.NovaReader,
+    more: Sequence[candidate.CandidateQuery],
+    others: Collection[str],
+) -> HostsRead:
+    base, members = records.base, records.members(aggregates)
+    roots = servers.chosen_roots(base, hosts, members, records.hosts(), nova.compute)
+    records.read_hosts(roots)
     uuids = dict.fromkeys(each.uuid for each in servers.servers_on(base, roots))
     on_hosts = nova.on_roots(roots, {*uuids, *others})
     in_nova = nova.requests(on_hosts, list(uuids))
-    add(on_hosts.servers)
+    records.read_consumers(on_hosts.servers)
     # What is left over after a move that failed: of the newest migration of each server.
     newest: dict[str, str] = {}
     for move in on_hosts.migrations.values():
         if move.server_uuid in on_hosts.servers:
             newest.setdefault(move.server_uuid, move.uuid if move.has_failed else "")
-    add(filter(None, newest.values()))
-    consumers = dict(base.consumers)
+    records.read_consumers(filter(None, newest.values()))
     placed = servers.servers_on(base, roots, in_nova.cases, migrations=in_nova.migrations)
     queries = {servers.kind_of(server.queries): server.queries for server in placed}
     asked = [query for several in queries.values() for each in several for query in each]
-    observed = wide.read(client, context, [*asked, *more], reader=cloud)
-    # Where a server that moves gives back an amount, more may fit than fits now.
-    held = {
-        base.providers[uuid].root_uuid
-        for consumer in consumers.values()
-        for uuid in consumer.allocations
-    }
-    observed.refine(held.difference(roots))
-    return HostsRead(_with_consumers(observed.base, consumers, roots), roots, in_nova, on_hosts)
-
-
-def _with_consumers(
-    base: state.CloudState, consumers: Mapping[str, record.ConsumerRecord], roots: Collection[str]
-) -> state.CloudState:
-    """The state with these consumers, and with one more consumer for all other usage.
-
-    ``roots`` are the hosts of which every consumer is known.
-    """
-    used = {
-        uuid: dict(base.used(uuid))
-        for uuid, provider in base.providers.items()
-        if provider.root_uuid not in roots and base.used(uuid)
-    }
-    for consumer in consumers.values():
-        for uuid, resources in consumer.allocations.items():
-            for name, amount in resources.items():
-                if name in used.get(uuid, {}):
-                    used[uuid][name] = max(used[uuid][name] - amount, 0)
-    found = base.copy()
-    removed: dict[str, record.ConsumerRecord | None] = dict.fromkeys(base.consumers)
-    others = record.ConsumerRecord(_OTHERS, 0, "", "", used)
-    found.apply(record.Changes(consumers={**removed, _OTHERS: others, **consumers}))
-    return found
+    records.read_others([*asked, *more])
+    return HostsRead(records.base, roots, in_nova, on_hosts)

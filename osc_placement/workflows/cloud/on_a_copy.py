@@ -21,7 +21,7 @@ from osc_placement.plan import attempt, executor, guards, journal, plan, result
 from osc_placement.plan.kinds import registry
 from osc_placement.plan.kinds.base import Services
 from osc_placement.server.store import document, errors as store_errors
-from osc_placement.workflows.cloud import observe
+from osc_placement.workflows.cloud import source
 from osc_placement.workflows.cloud.context import ReadContext
 
 LOG = logging.getLogger(__name__)
@@ -146,7 +146,7 @@ def after_plan(
 ) -> Iterator[tuple[state.CloudState, After]]:
     """The state of a cloud, and a copy after the plan of the file ``path``, during the block.
 
-    Requests: those of ``observe.everything``. Errors: those of ``applied``; PlanRefused for a plan
+    Requests: those of ``source.everything``. Errors: those of ``applied``; PlanRefused for a plan
     of another target, and for an undo plan, because only a journal says what it undoes.
     """
     plan.check_target(planned, client.target, client.origin)
@@ -155,7 +155,7 @@ def after_plan(
             f"{path} is an undo file: only the journal of the run shows which of its changes were"
             " applied. Give a plan of new changes"
         )
-    with observe.everything(client, context, named, planned) as base:
+    with source.of(client, context).everything(named, planned) as base:
         records = record.Changes(base.providers, base.consumers, base.traits, base.resource_classes)
         with applied(records, planned) as changed:
             yield base, changed

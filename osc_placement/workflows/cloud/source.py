@@ -1,29 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the facts of a ``Cloud`` come from: requests to a service, or the records of a file.
 
-Who has the cloud does not ask which it is. A record answers without a request.
+``of`` makes the source, and nobody else asks which it is. A file has every record and answers
+without a request.
 """
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import functools
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
 
 from osc_placement import errors, microversion
 from osc_placement.client import api, responses
+from osc_placement.client.local import StateRepository
 from osc_placement.engine import record, state
 from osc_placement.model import allocation, provider
+from osc_placement.model.candidate import CandidateQuery
 from osc_placement.nova import values
 from osc_placement.nova.api import Nova, collected, host_aggregates
+from osc_placement.plan import plan
 from osc_placement.workflows.cloud import compute_nodes, facts
 from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.facts import FactTable
-from osc_placement.workflows.cloud.observe import inverted, is_file, whole_state
+from osc_placement.workflows.cloud.host_records import HostRecords, RecordsOfService
+from osc_placement.workflows.cloud.observe import CloudReader, inverted
 from osc_placement.workflows.cloud.reading import PlacementReader
+from osc_placement.workflows.cloud.wide import ObservedCloud, Wide, WideReader
 
-V = TypeVar("V")
 C = TypeVar("C", bound=Cloud)
 
 
@@ -51,76 +58,53 @@ def read(
     if input_errors is None:
         problems.check()
     cloud.aggregates = aggregates
-    CloudSource(client, context or ReadContext()).connect(cloud)
+    of(client, context or ReadContext()).connect(cloud)
     return cloud
 
 
+def of(client: api.Client, context: ReadContext) -> CloudSource:
+    """The source of a client's Placement. Requests: none."""
+    placement = client.transport.local()
+    repository = placement.repository if placement else None
+    if repository is None:
+        return CloudSource(client, context)
+    return FileSource(client, context, repository)
+
+
 class CloudSource:
-    """Placement as a service, or the file of a reference server."""
+    """Placement as a service. Each method sends requests; those of ``FileSource`` send none."""
+
+    #: Whether a fact costs a request.
+    costs_requests = True
 
     def __init__(self, client: api.Client, context: ReadContext) -> None:
-        self.client = client
+        self.client, self.context = client, context
         self.reader = PlacementReader(client, context)
 
-    @property
-    def is_file(self) -> bool:
-        """Whether no fact costs a request."""
-        return is_file(self.client)
+    # Facts of a Cloud
 
     def connect(self, cloud: Cloud) -> None:
         """Make the facts of a cloud ones that are read when they are asked for."""
-        client, reader = self.client, self.reader
-        of_providers = functools.partial(self._of_providers, cloud.read_errors)
-        cloud.inventories = of_providers(
-            lambda uuid: client.list_inventories(uuid).inventories,
-            lambda base, uuid: base.providers[uuid].inventories,
-            "reading inventories",
-        )
-        cloud.traits = of_providers(
-            lambda uuid: frozenset(client.list_provider_traits(uuid).traits),
-            lambda base, uuid: base.providers[uuid].traits,
-            "reading traits",
-        )
-        cloud.memberships = of_providers(
-            lambda uuid: client.list_aggregates(uuid).aggregates,
-            lambda base, uuid: base.providers[uuid].aggregates,
-            "reading aggregates",
-        )
-        cloud.usages = of_providers(
-            client.list_usages, lambda base, uuid: base.used(uuid), "reading usages"
-        )
-        cloud.held = of_providers(
-            client.list_provider_allocations, _held_of_record, "reading allocations"
-        )
+        for fact in _FACTS:
+            table = FactTable(functools.partial(self._facts, fact, cloud.read_errors))
+            setattr(cloud, fact, table)
         cloud.with_trait = FactTable(lambda traits: (self.with_traits(traits), {}))
-        cloud.members = FactTable(lambda uuids: (reader.members(uuids, "reading aggregates"), {}))
+        read_members = functools.partial(self.reader.members, title="reading aggregates")
+        cloud.members = FactTable(lambda uuids: (read_members(uuids), {}))
 
-    def with_traits(self, traits: Collection[str]) -> dict[str, frozenset[str]]:
+    def _facts(
+        self, fact: str, problems: dict[str, str], uuids: list[str]
+    ) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+        """A fact of providers; ``problems`` also gets why one cannot be read."""
+        title, request, _ = _FACTS[fact]
+        ask = functools.partial(request, self.client)
+        answers, failed = self.reader.readable(ask, uuids, title)
+        problems.update(failed)
+        return answers, failed
+
+    def with_traits(self, traits: Sequence[str]) -> dict[str, frozenset[str]]:
         """``{trait: the providers that have it}``. Requests: one for each trait."""
-        with whole_state(self.client) as base:
-            if base is not None:
-                return {trait: frozenset(base.with_trait[trait]) for trait in traits}
-        return self.reader.with_traits([*traits])
-
-    def _of_providers(
-        self,
-        problems: dict[str, str],
-        request: Callable[[str], V],
-        of_record: Callable[[state.CloudState, str], V],
-        title: str,
-    ) -> FactTable[str, V]:
-        """Facts by provider; ``problems`` also gets why one cannot be read."""
-
-        def read(uuids: list[str]) -> tuple[Mapping[str, V], Mapping[str, str]]:
-            with whole_state(self.client) as base:
-                if base is not None:
-                    listed = (uuid for uuid in uuids if uuid in base.providers)
-                    return {uuid: of_record(base, uuid) for uuid in listed}, {}
-            answers, failed = self.reader.readable(request, uuids, title)
-            problems.update(failed)
-            return answers, failed
-
-        return FactTable(read)
+        return self.reader.with_traits(traits)
 
     def prefetch_traits(self, cloud: Cloud, uuids: Collection[str]) -> None:
         """Read the traits of many providers.
@@ -128,48 +112,136 @@ class CloudSource:
         Requests: one for the traits that are in use, and one listing for each, or if there are
         fewer providers one for each of them.
         """
-        if not self.is_file:
-            in_use = self.client.list_traits(associated=True)
-            if len(in_use) < len(uuids):
-                having = inverted(self.reader.with_traits(in_use))
-                read = {uuid: frozenset(having.get(uuid, ())) for uuid in uuids}
-                facts.estimate(cloud.traits, read)
-                return
-        facts.prefetch(cloud.traits, uuids)
+        in_use = self.client.list_traits(associated=True)
+        if len(in_use) < len(uuids):
+            having = inverted(self.reader.with_traits(in_use))
+            read = {uuid: frozenset(having.get(uuid, ())) for uuid in uuids}
+            facts.estimate(cloud.traits, read)
+        else:
+            facts.prefetch(cloud.traits, uuids)
 
     def take_allocations(self, cloud: Cloud, uuids: Collection[str]) -> None:
         """Take the allocations of all consumers from those on some providers.
 
         Requests: one for each provider. One that cannot be read is in ``read_errors``.
         """
-        with whole_state(self.client) as base:
-            if base is not None:
-                cloud.set_allocations(*_on(base.consumers, frozenset(uuids)))
-                return
         facts.prefetch(cloud.held, uuids)
         cloud.set_held(uuids)
 
     def take_consumers(self, cloud: Cloud, uuids: Iterable[str]) -> None:
         """Take consumers whole and with their owners. Requests: one for each new one."""
-        new = [uuid for uuid in uuids if uuid not in cloud.owners]
-        with whole_state(self.client) as base:
-            if base is not None:
-                cloud.set_consumers({uuid: self._of_record(base, uuid) for uuid in new})
-                return
-        cloud.set_consumers(self.reader.consumers(new))
+        cloud.set_consumers(self._consumers([uuid for uuid in uuids if uuid not in cloud.owners]))
 
-    def _of_record(self, base: state.CloudState, uuid: str) -> allocation.Consumer:
-        item = base.consumers.get(uuid)
-        if item is None:
-            return allocation.Consumer(uuid, {})
+    def _consumers(self, uuids: Collection[str]) -> Mapping[str, allocation.Consumer]:
+        return self.reader.consumers(uuids)
+
+    # States, each during a block
+
+    @contextlib.contextmanager
+    def everything(
+        self,
+        named: Collection[str] | None = None,
+        planned: plan.Plan | None = None,
+        *,
+        with_owners: bool = False,
+    ) -> Iterator[state.CloudState]:
+        """All providers with all their consumers.
+
+        Of a service, consumers have no owner and no type, except those that ``planned`` changes:
+        with it, the plan can be applied to the state. ``with_owners``: all have.
+        Requests: those of ``CloudReader.everything``; with a plan those of ``add_planned``; with
+        owners one for each consumer.
+        """
+        reader = CloudReader(self.client, self.context)
+        base = reader.everything(named)
+        if planned is not None:
+            reader.add_planned(base, planned)
+        if with_owners:
+            reader.add_consumers(base, list(base.consumers))
+        yield base
+
+    @contextlib.contextmanager
+    def records(self, queries: Collection[CandidateQuery]) -> Iterator[state.CloudState]:
+        """Real inventories and usages for the queries. Requests: those of ``CloudReader.read``."""
+        yield CloudReader(self.client, self.context).read(queries)
+
+    @contextlib.contextmanager
+    def observed(
+        self,
+        queries: Collection[CandidateQuery],
+        more: Collection[str] = (),
+        *,
+        with_aggregates: bool = False,
+    ) -> Iterator[ObservedCloud]:
+        """A state that answers the queries as the cloud does.
+
+        ``more`` are aggregates whose members matter too; ``with_aggregates``: all aggregates.
+        Requests: those of ``Wide``.
+        """
+        reader = WideReader(self.client, self.context)
+        yield Wide(reader, queries, more, with_aggregates=with_aggregates)
+
+    @contextlib.contextmanager
+    def hosts(self) -> Iterator[HostRecords]:
+        """Records about a few hosts. Requests: those of ``RecordsOfService``."""
+        yield RecordsOfService(self.client, self.context)
+
+
+class FileSource(CloudSource):
+    """The file of a reference server, which has every record."""
+
+    costs_requests = False
+
+    def __init__(
+        self, client: api.Client, context: ReadContext, repository: StateRepository
+    ) -> None:
+        # A file has no answer to wait for.
+        super().__init__(client, dataclasses.replace(context, workers=1))
+        self._state = repository.snapshot
+
+    def _facts(
+        self, fact: str, problems: dict[str, str], uuids: list[str]
+    ) -> tuple[Mapping[str, Any], Mapping[str, str]]:
+        *_, of_record = _FACTS[fact]
+        with self._state() as base:
+            listed = (uuid for uuid in uuids if uuid in base.providers)
+            return {uuid: of_record(base, uuid) for uuid in listed}, {}
+
+    def with_traits(self, traits: Sequence[str]) -> dict[str, frozenset[str]]:
+        with self._state() as base:
+            return {trait: frozenset(base.with_trait[trait]) for trait in traits}
+
+    def prefetch_traits(self, cloud: Cloud, uuids: Collection[str]) -> None:
+        facts.prefetch(cloud.traits, uuids)
+
+    def take_allocations(self, cloud: Cloud, uuids: Collection[str]) -> None:
+        with self._state() as base:
+            cloud.set_allocations(*_on(base.consumers, frozenset(uuids)))
+
+    def _consumers(self, uuids: Collection[str]) -> Mapping[str, allocation.Consumer]:
         typed = microversion.supports(self.client.microversion, "consumer types")
-        kind = (item.consumer_type or allocation.UNKNOWN_TYPE) if typed else None
-        return allocation.Consumer(
-            uuid, item.allocations, item.project_id, item.user_id, item.generation, kind
-        )
+        with self._state() as base:
+            return {uuid: _consumer(base, uuid, typed=typed) for uuid in uuids}
+
+    @contextlib.contextmanager
+    def everything(self, *_: Any, **__: Any) -> Iterator[state.CloudState]:
+        with self._state() as base:
+            yield base
+
+    records = everything
+
+    @contextlib.contextmanager
+    def observed(self, *_: Any, **__: Any) -> Iterator[ObservedCloud]:
+        with self._state() as base:
+            yield ObservedCloud(base)
+
+    @contextlib.contextmanager
+    def hosts(self) -> Iterator[HostRecords]:
+        with self._state() as base:
+            yield HostRecords(base)
 
 
-def _held_of_record(base: state.CloudState, uuid: str) -> responses.ProviderAllocations:
+def _held(base: state.CloudState, uuid: str) -> responses.ProviderAllocations:
     consumers = {one: base.consumers[one] for one in base.consumers_of[uuid]}
     return responses.ProviderAllocations(
         base.providers[uuid].generation,
@@ -177,6 +249,49 @@ def _held_of_record(base: state.CloudState, uuid: str) -> responses.ProviderAllo
             one: responses.ProviderAllocation(item.allocations[uuid], item.generation)
             for one, item in consumers.items()
         },
+    )
+
+
+#: ``{fact of a provider: (title, request for it, from its record)}``.
+_FACTS: Mapping[
+    str,
+    tuple[str, Callable[[api.Client, str], Any], Callable[[state.CloudState, str], Any]],
+] = {
+    "inventories": (
+        "reading inventories",
+        lambda client, uuid: client.list_inventories(uuid).inventories,
+        lambda base, uuid: base.providers[uuid].inventories,
+    ),
+    "traits": (
+        "reading traits",
+        lambda client, uuid: frozenset(client.list_provider_traits(uuid).traits),
+        lambda base, uuid: base.providers[uuid].traits,
+    ),
+    "memberships": (
+        "reading aggregates",
+        lambda client, uuid: client.list_aggregates(uuid).aggregates,
+        lambda base, uuid: base.providers[uuid].aggregates,
+    ),
+    "usages": (
+        "reading usages",
+        lambda client, uuid: client.list_usages(uuid),
+        lambda base, uuid: base.used(uuid),
+    ),
+    "held": (
+        "reading allocations",
+        lambda client, uuid: client.list_provider_allocations(uuid),
+        _held,
+    ),
+}
+
+
+def _consumer(base: state.CloudState, uuid: str, *, typed: bool) -> allocation.Consumer:
+    item = base.consumers.get(uuid)
+    if item is None:
+        return allocation.Consumer(uuid, {})
+    kind = (item.consumer_type or allocation.UNKNOWN_TYPE) if typed else None
+    return allocation.Consumer(
+        uuid, item.allocations, item.project_id, item.user_id, item.generation, kind
     )
 
 

@@ -12,15 +12,14 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from osc_placement.client import api, api_errors, responses, retry
+from osc_placement.client import api_errors, responses, retry
 from osc_placement.engine import standard, state
 from osc_placement.model import candidate
 from osc_placement.model.inventory import Inventories
 from osc_placement.workflows.cloud import observe
-from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.estimate import Amount, Estimate
 
 LOG = logging.getLogger(__name__)
@@ -73,56 +72,6 @@ class ObservedCloud:
 
 class _Refused(Exception):
     """Placement does not answer a request for all hosts."""
-
-
-@contextlib.contextmanager
-def observed(
-    client: api.Client,
-    queries: Iterable[candidate.CandidateQuery],
-    context: ReadContext,
-    *,
-    more: Collection[str] = (),
-    with_aggregates: bool = False,
-) -> Iterator[ObservedCloud]:
-    """A state that answers the queries as the cloud does, during the block.
-
-    ``more`` are aggregates whose members matter too; ``with_aggregates``: all aggregates.
-
-    Requests: none on a database file; otherwise those of ``read``.
-    """
-    with observe.whole_state(client) as base:
-        if base is None:
-            yield read(client, context, list(queries), more, with_aggregates=with_aggregates)
-        else:
-            yield ObservedCloud(base)
-
-
-def read(
-    client: api.Client,
-    context: ReadContext,
-    queries: Collection[candidate.CandidateQuery],
-    more: Collection[str] = (),
-    *,
-    with_aggregates: bool = False,
-    reader: WideReader | None = None,
-) -> ObservedCloud:
-    """The state of a service for some queries, and for every query with fewer constraints.
-
-    ``more`` and ``with_aggregates`` as in ``CloudReader.read``. ``reader`` may have read providers.
-
-    Requests: two listings; one request for candidates and one listing for a common class, and the
-    same for each further class that has room in more than eight trees which are not known yet. One
-    listing for each class of the queries, and one for each of its amounts. Those of
-    ``CloudReader.members``. For each provider of a tree without room two, and then one listing for
-    each trait of the queries; one for each provider with unusual units or, where groups request a
-    class several times, with less room than all of them. If the service refuses a request for
-    candidates, or cuts its answer off: one for each of up to forty aggregates, and one for the
-    aggregates of a host in them; two for each provider of the hosts that these leave. If it refuses
-    a listing: up to two for each provider. Below 1.29 summaries have no whole trees of several
-    providers: these are read one by one.
-    """
-    reader = reader or WideReader(client, context)
-    return Wide(reader, queries, more, with_aggregates=with_aggregates)
 
 
 class WideReader(observe.CloudReader):
@@ -189,15 +138,30 @@ def _is_busy(error: Exception) -> bool:
 
 
 class Wide(ObservedCloud):
-    """A state of which some inventories are known only as far as the queries need them."""
+    """The state of a service for some queries, and for every query with fewer constraints.
+
+    Some inventories are known only as far as the queries need them. ``more`` and
+    ``with_aggregates`` as in ``CloudReader.read``. ``reader`` may have read providers.
+
+    Requests: two listings; one request for candidates and one listing for a common class, and the
+    same for each further class that has room in more than eight trees which are not known yet. One
+    listing for each class of the queries, and one for each of its amounts. Those of
+    ``CloudReader.members``. For each provider of a tree without room two, and then one listing for
+    each trait of the queries; one for each provider with unusual units or, where groups request a
+    class several times, with less room than all of them. If the service refuses a request for
+    candidates, or cuts its answer off: one for each of up to forty aggregates, and one for the
+    aggregates of a host in them; two for each provider of the hosts that these leave. If it refuses
+    a listing: up to two for each provider. Below 1.29 summaries have no whole trees of several
+    providers: these are read one by one.
+    """
 
     def __init__(
         self,
         reader: WideReader,
         queries: Collection[candidate.CandidateQuery],
-        more: Collection[str],
+        more: Collection[str] = (),
         *,
-        with_aggregates: bool,
+        with_aggregates: bool = False,
     ) -> None:
         self._reader, self._classes = reader, observe.resource_classes(queries)
         self._names = sorted(observe.traits(queries) - {standard.SHARING_TRAIT})

@@ -24,7 +24,7 @@ from osc_placement.scheduling.answer import Caveats
 from osc_placement.scheduling.case import Case, Way
 from osc_placement.scheduling.request import NovaRequest
 from osc_placement.scheduling.server_hosts import ServerHosts
-from osc_placement.workflows.cloud import observe, selector, wide
+from osc_placement.workflows.cloud import observe, selector, source, wide
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.explain import changes, failures, set_back
 from osc_placement.workflows.explain.changes import Action, SmallestChange, Step
@@ -116,7 +116,7 @@ def explain(
 
     Requests: one for each query, which checks it, and one for the traits of those without
     candidates; those of ``lookup.find_providers`` for named hosts; on a service also those of
-    ``wide.read`` for all queries together and of ``refine`` for the explained hosts and the changes
+    ``wide.Wide`` for all queries together and of ``refine`` for the explained hosts and the changes
     of the query, and one to prove each of these changes.
     Errors: ApiError as Placement refuses a query that is not nova's; InvalidInput for traits that
     Placement does not have; UnknownProvider.
@@ -190,7 +190,7 @@ def _explain_valid(
     requests = [request for request, _ in valid]
     wanted = [request.query for request in requests]
     roots = [_roots(client, request.hosts, compute) for request in requests]
-    with wide.observed(client, wanted, context) as cloud:
+    with source.of(client, context).observed(wanted) as cloud:
         explanations = [
             _explained(cloud, request, named, compute, aggregates)
             for request, named in zip(requests, roots, strict=True)
@@ -292,8 +292,6 @@ def _proved(
     candidates, only the hosts of its answers are counted; if it loses some, the changes of hosts,
     which cannot be tried, are left out too.
     """
-    if observe.is_file(client):
-        return found
 
     def proved(change: SmallestChange) -> SmallestChange | None:
         if change.steps:

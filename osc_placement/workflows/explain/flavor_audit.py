@@ -22,7 +22,7 @@ from osc_placement.scheduling import nova_options, request
 from osc_placement.scheduling.answer import Caveats
 from osc_placement.scheduling.case import Case, Way
 from osc_placement.scheduling.server_hosts import ServerHosts
-from osc_placement.workflows.cloud import nova_request, observe, selector, wide
+from osc_placement.workflows.cloud import nova_request, observe, selector, source, wide
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.host_verdicts import HostVerdicts
 from osc_placement.workflows.cloud.hosts import HostSearch
@@ -121,7 +121,7 @@ def audit(
     Requests: those of ``nova_request.observe_rules``; to nova one per 1000 flavors and one for host
     aggregates, to Cyborg one if a flavor has a device profile, to Placement one per query, and one
     listing of traits if a flavor without candidates names any; on a service also those of
-    ``wide.read`` for the flavors that Placement accepts, and of ``_read_undecided``.
+    ``wide.Wide`` for the flavors that Placement accepts, and of ``_read_undecided``.
     Errors: InvalidInput if nova has none of the flavors.
     """
     known = flavors.flavors(nova)
@@ -150,7 +150,7 @@ def audit(
     valid = [query for each in answered for query in each.queries]
     if not valid:
         return [*(each.found for each in answered), *missing]
-    with wide.observed(client, valid, context) as cloud:
+    with source.of(client, context).observed(valid) as cloud:
         _read_undecided(cloud, valid, services)
         base = cloud.base
         empty = base.without_allocations()

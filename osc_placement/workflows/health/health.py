@@ -29,10 +29,9 @@ from osc_placement.plan import change, plan
 from osc_placement.plan.reasons import Code
 from osc_placement.scheduling import nova_options, request
 from osc_placement.workflows.batch import aggregate_ratios, mirror
-from osc_placement.workflows.cloud import compute_nodes, on_a_copy, problem, server_moves
+from osc_placement.workflows.cloud import compute_nodes, on_a_copy, problem, server_moves, source
 from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.cloud.context import ReadContext
-from osc_placement.workflows.cloud.observe import is_file
 from osc_placement.workflows.cloud.problem import ProblemCode, Severity
 from osc_placement.workflows.explain import flavor_audit
 from osc_placement.workflows.repair import findings, status
@@ -171,9 +170,7 @@ def examine(
     each trait that the flavor or image of a server requires. So at most: one GET of allocations,
     of inventories and of traits per provider, and what ``audit_cloud`` needs for owners.
     """
-    if is_file(services.client):
-        # A file has no answer to wait for.
-        context = dataclasses.replace(context, workers=1)
+    context = source.of(services.client, context).context
     with read_once(services):
         audited = functools.cache(
             functools.partial(_audit_allocations, services, context, check_owners)

@@ -182,7 +182,7 @@ def impact(
 ) -> Impact:
     """The impact of the plan in the file ``path`` on every flavor and server of nova.
 
-    Requests: those of ``observe.everything``; to nova one for its version, one for the host
+    Requests: those of ``source.everything``; to nova one for its version, one for the host
     aggregates, those of ``read_server_hosts``, and one per 1000 flavors and servers.
     Errors: PlanRefused for a plan of another target.
     """

@@ -28,9 +28,8 @@ from osc_placement.nova import api as nova_api, flavors, values
 from osc_placement.scheduling.answer import Answer
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.capacity import spread
-from osc_placement.workflows.cloud import compute_nodes, nova_request, observe
+from osc_placement.workflows.cloud import compute_nodes, nova_request, source
 from osc_placement.workflows.cloud.context import ReadContext
-from osc_placement.workflows.cloud.reading import PlacementReader
 from osc_placement.workflows.health import health, impact
 from osc_placement.workflows.moving import server_check
 
@@ -91,7 +90,7 @@ def read(
 ) -> list[Family]:
     """All families; ``saved`` is when the cloud was read, in seconds since the epoch.
 
-    Requests: those of ``health.examine`` and of ``observe.everything``, each different one once:
+    Requests: those of ``health.examine`` and of ``source.everything``, each different one once:
     two for each further provider. To nova also one for its version, one for the host aggregates,
     one per 1000 flavors, and those of ``server_check.check``. With ``projects`` one to nova for
     each project that has allocations, and on a service one to Placement for each consumer.
@@ -101,7 +100,8 @@ def read(
     with contextlib.ExitStack() as stack:
         stack.enter_context(health.read_once(services))
         named = health.named_aggregates(services)
-        base = stack.enter_context(observe.everything(services.client, context, named))
+        of_cloud = source.of(services.client, context)
+        base = stack.enter_context(of_cloud.everything(named, with_owners=details.projects))
         families = [*_capacity(base), _traits(base, details.traits), _consumers(base)]
         if details.per_consumer:
             families.append(_allocations(base))
@@ -115,7 +115,7 @@ def read(
             if details.per_host:
                 families.append(_flavors_per_host(base, services, compute, flavors_read, context))
         if details.projects:
-            families += _projects(base, services, details.quotas, not_checked, context)
+            families += _projects(base, details.quotas, not_checked, context)
         families += _findings(health.examine(services, context), not_checked)
     if saved is not None:
         help_text = "When the cloud was read, in seconds since 1970."
@@ -316,19 +316,12 @@ def _flavors_per_host(
 
 def _projects(
     base: state.CloudState,
-    services: health.HealthServices,
     quotas: nova_api.Nova | str,
     not_checked: list[tuple[str, str]],
     context: ReadContext,
 ) -> Iterator[Family]:
-    """The usage of each project in Placement, and its quotas in nova; no limit is infinite.
-
-    Requests: on a service one for each consumer.
-    """
-    consumers: Iterable[record.ConsumerRecord | allocation.Consumer] = base.consumers.values()
-    if not observe.is_file(services.client):
-        read = PlacementReader(services.client, context).consumers(base.consumers)
-        consumers = [item for item in read.values() if item.allocations]
+    """The usage of each project in Placement, and its quotas in nova; no limit is infinite."""
+    consumers = base.consumers.values()
     counts = collections.Counter(
         item.consumer_type or allocation.UNKNOWN_TYPE for item in consumers
     )

@@ -23,7 +23,7 @@ from osc_placement.model.name import and_more
 from osc_placement.nova import api as nova_api, values
 from osc_placement.plan.plan import Plan
 from osc_placement.scheduling.server_hosts import ServerHosts
-from osc_placement.workflows.cloud import compute_nodes, named_aggregates, observe, on_a_copy
+from osc_placement.workflows.cloud import compute_nodes, named_aggregates, on_a_copy, source
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.hosts import hosts_of
 from osc_placement.workflows.health import health, impact
@@ -234,7 +234,7 @@ def read(
 ) -> Report:
     """The report of a cloud, or of a file; ``planned`` is a plan and its file.
 
-    Requests: those of ``health.examine`` and ``observe.everything``, each different one once: two
+    Requests: those of ``health.examine`` and ``source.everything``, each different one once: two
     for each further provider. Errors: PlanRefused for a plan of another target.
     """
     with contextlib.ExitStack() as stack:
@@ -243,7 +243,7 @@ def read(
         named = health.named_aggregates(services)
         report_plan = None
         if planned is None:
-            base = stack.enter_context(observe.everything(services.client, context, named))
+            base = stack.enter_context(source.of(services.client, context).everything(named))
         else:
             changed = on_a_copy.after_plan(services.client, *planned, context, named)
             base, later = stack.enter_context(changed)

@@ -21,7 +21,7 @@ from osc_placement.scheduling import releases, request, traits
 from osc_placement.scheduling.nova_options import SchedulerOptions
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.batch import mirror
-from osc_placement.workflows.cloud import nova_request, observe
+from osc_placement.workflows.cloud import nova_request, observe, source
 from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.host_verdicts import HostVerdicts
@@ -196,8 +196,7 @@ class UpgradeReader:
         queries = [query for pair in pairs for query in pair.queries()]
         if not queries:
             return []
-        with observe.whole_state(client) as whole:
-            base = whole or observe.CloudReader(client, self.context).read(queries)
+        with source.of(client, self.context).records(queries) as base:
             empty = base.without_allocations()
             verdicts = HostVerdicts(empty, self._running)
             return [upgrade_requests.compare(empty, pair, upgrade, verdicts) for pair in pairs]

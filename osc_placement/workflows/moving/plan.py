@@ -23,9 +23,9 @@ from osc_placement.scheduling.case import Way
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud import (
     nova_servers,
-    observe,
     observe_hosts,
     servers,
+    source,
 )
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.hosts import hosts_of
@@ -106,14 +106,14 @@ class DrainRequest:
     ) -> DrainReading:
         """The hosts, and with ``keep`` the servers of all hosts.
 
-        Requests: those of ``observe_hosts.read``, with ``keep`` those of ``observe.everything``;
+        Requests: those of ``observe_hosts.read``, with ``keep`` those of ``source.everything``;
         to nova and neutron those of ``nova``. Errors: InvalidInput for hosts that nova does not
         have or that are down, and for all hosts.
         """
         others = [move.server for move in self.former.moves] if self.former else []
         everywhere = None
         if self.options.keep:
-            with observe.everything(client, context) as base:
+            with source.of(client, context).everything() as base:
                 read = observe_hosts.of_state(base, self.hosts, self.aggregates, nova, others)
                 everywhere = observe_hosts.known_servers(base, nova)
         else:

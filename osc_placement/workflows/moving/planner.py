@@ -23,7 +23,7 @@ from osc_placement.scheduling.answer import Caveats
 from osc_placement.scheduling.case import Way
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.search import placing
-from osc_placement.workflows.cloud import nova_servers, observe, observe_hosts, ways
+from osc_placement.workflows.cloud import nova_servers, observe_hosts, source, ways
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.servers import PlacedServer
 from osc_placement.workflows.moving import document, follow, steps
@@ -134,10 +134,10 @@ def read_every_server(
 ) -> EveryServer:
     """All servers of the cloud.
 
-    Requests: those of ``observe.everything``; to nova and neutron those of ``nova`` for all
+    Requests: those of ``source.everything``; to nova and neutron those of ``nova`` for all
     servers. Errors: PlacementError.
     """
-    with observe.everything(client, context) as base:
+    with source.of(client, context).everything() as base:
         read = EveryServer(base, *observe_hosts.servers_everywhere(base, nova))
     follow.check_nova(filter(None, [read.on_hosts.problem]))
     return read

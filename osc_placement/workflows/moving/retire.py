@@ -51,7 +51,7 @@ def plan_retire(
     """
     reading = source.read(client, nova, context, kind=Cloud, with_aggregates=True)
     named, roots, gone = _resolved(reading, hosts)
-    _read(nova, reading, source.CloudSource(client, context), named, roots)
+    _read(nova, reading, source.of(client, context), named, roots)
     _check_gone(nova, reading, gone)
     changes: list[change.Change[Any]] = []
     refused: list[change.Skipped] = []

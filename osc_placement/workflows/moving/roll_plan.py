@@ -15,7 +15,7 @@ from osc_placement.model.name import counted
 from osc_placement.scheduling.answer import Caveats
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.search import placing
-from osc_placement.workflows.cloud import nova_servers, observe, observe_hosts, servers
+from osc_placement.workflows.cloud import nova_servers, observe_hosts, servers, source
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.host_verdicts import HostVerdicts
 from osc_placement.workflows.cloud.hosts import hosts_of
@@ -84,10 +84,10 @@ class RollRequest:
     ) -> drain_plan.DrainReading:
         """The hosts, and with ``keep`` the servers of all hosts.
 
-        Requests: those of ``observe.everything``; to nova and neutron those of ``nova``. Errors:
+        Requests: those of ``source.everything``; to nova and neutron those of ``nova``. Errors:
         InvalidInput for unknown hosts.
         """
-        with observe.everything(client, context) as whole:
+        with source.of(client, context).everything() as whole:
             is_all = not (self.hosts or self.aggregates or self.former)
             named = hosts_of(whole) if is_all else self.hosts
             hosts = [it for it in named if self.former is None or it in whole.providers]

@@ -146,7 +146,7 @@ class HealReader:
         client.require_owners()
         self._client, self._nova, self._neutron = client, nova, neutron
         self._context = context or ReadContext()
-        self._source = source.CloudSource(client, self._context)
+        self._source = source.of(client, self._context)
         self._reader = self._source.reader
         self.request = self._supported(request or HealRequest())
 
@@ -252,7 +252,7 @@ class HealReader:
         """
         request = self.request
         readable = _holding_at_rest(cloud, request)
-        if self._source.is_file or request.check_owners or request.scope.is_narrow:
+        if not self._source.costs_requests or request.check_owners or request.scope.is_narrow:
             self.read_consumers(cloud, readable)
             return
         cloud.sums = self._read_sums(owners.server_owners(cloud))
@@ -311,7 +311,7 @@ class HealReader:
     def _read_all_allocations(self, cloud: Cloud) -> None:
         """The allocations of all providers, except of those that a summary reports as empty."""
         summaries: Mapping[str, responses.ProviderSummary] = {}
-        if len(cloud.providers) > _FEW_PROVIDERS and not self._source.is_file:
+        if len(cloud.providers) > _FEW_PROVIDERS and self._source.costs_requests:
             summaries = self._read_summaries(len(cloud.providers))
         empty = {
             uuid

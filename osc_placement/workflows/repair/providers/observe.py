@@ -221,5 +221,5 @@ def read(
     cloud.pci, cloud.config = request.pci, request.config
     facts.prefetch(cloud.inventories, cloud.providers)
     nodes = [item.provider.uuid for item in cloud.host_nodes]
-    source.CloudSource(client, context).prefetch_traits(cloud, nodes)
+    source.of(client, context).prefetch_traits(cloud, nodes)
     return cloud

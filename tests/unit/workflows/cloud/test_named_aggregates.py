@@ -11,7 +11,7 @@ from osc_placement import errors
 from osc_placement.nova import values
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.batch import batch, mirror
-from osc_placement.workflows.cloud import named_aggregates, observe, selector
+from osc_placement.workflows.cloud import named_aggregates, selector, source
 from osc_placement.workflows.cloud.compute_nodes import read_server_hosts
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.named_aggregates import NamedAggregates
@@ -87,7 +87,7 @@ def test_a_state_is_compared_as_a_service_is(seed: int) -> None:
     client, nova = cloud(in_nova, in_placement)
     names, _ = names_of(nova)
     (of_service,) = names.members(client, ["rack"])
-    with observe.everything(client, ReadContext()) as base:
+    with source.of(client, ReadContext()).everything() as base:
         by_host = named_aggregates.hosts_in_nova(base.tree, read_server_hosts(nova))
         in_state = {uuid: base.providers[uuid].name for uuid in base.with_aggregate[RACK]}
         nodes = frozenset().union(*by_host.values())

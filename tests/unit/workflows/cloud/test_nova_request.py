@@ -13,7 +13,8 @@ from osc_placement.nova import api, flavors, values
 from osc_placement.scheduling import nova_options, traits
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.testing import service
-from osc_placement.workflows.cloud import cases, nova_request, observe
+from osc_placement.workflows.cloud import cases, nova_request, source
+from osc_placement.workflows.cloud.context import ReadContext
 
 SERVER, IMAGE = "00000000-0000-4000-8000-0000000000c1", "00000000-0000-4000-8000-0000000000d1"
 
@@ -122,8 +123,7 @@ def test_the_hosts_with_a_trait_are_the_roots_of_the_trees_with_it(
         if item is not None:
             client.replace_provider_traits(item.uuid, 0, [traits.OWNER])
         assert nova_request.with_trait(client, traits.OWNER) == expected
-        with observe.whole_state(client) as base:
-            assert base is not None
+        with source.of(client, ReadContext()).everything() as base:
             assert nova_request.with_trait_in(base, traits.OWNER) == expected
 
 

@@ -11,7 +11,7 @@ from osc_placement import microversion, testing
 from osc_placement.engine import state
 from osc_placement.model import candidate, constraint
 from osc_placement.testing import service
-from osc_placement.workflows.cloud import hosts, observe, wide
+from osc_placement.workflows.cloud import hosts, observe, source
 from osc_placement.workflows.cloud.context import ReadContext
 from tests.support.candidates import cloud_builder, clouds, explained
 
@@ -92,7 +92,7 @@ def test_the_number_of_requests_is_exact(placement: service.InProcessPlacement) 
 def test_a_database_file_is_read_without_requests() -> None:
     with service.InProcessPlacement(load="12-hosts") as placement:
         client = explained.CountingClient(placement.client(VERSION).transport, VERSION)
-        with wide.observed(client, [clouds.query(clouds.group(VCPU=1))], CONTEXT) as cloud:
+        with source.of(client, CONTEXT).observed([clouds.query(clouds.group(VCPU=1))]) as cloud:
             assert (
                 cloud.base.providers.keys() == testing.sample_cloud("12-hosts")["providers"].keys()
             )

@@ -25,7 +25,7 @@ SEEDS = range(20)
 
 def connected(client: api.Client) -> tuple[Cloud, source.CloudSource]:
     cloud = Cloud(values.Hosts(), {item.uuid: item for item in client.list_providers()})
-    reader = source.CloudSource(client, ReadContext())
+    reader = source.of(client, ReadContext())
     reader.connect(cloud)
     return cloud, reader
 
@@ -67,7 +67,7 @@ def test_records_and_a_service_have_the_same_facts(seed: int) -> None:
         assert placement.count()
         before = placement.count()
         with on_a_copy.opened(lambda: app) as client:
-            assert source.CloudSource(client, ReadContext()).is_file
+            assert not source.of(client, ReadContext()).costs_requests
             assert everything(client, seed) == of_service
         assert placement.count() == before
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The few wide requests of ``wide.read`` give the answers of a complete reading."""
+"""The few wide requests of ``Wide`` give the answers of a complete reading."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from osc_placement.engine import record, state
 from osc_placement.model import candidate, constraint, inventory
 from osc_placement.testing import service
 from osc_placement.workflows.capacity import show
-from osc_placement.workflows.cloud import hosts, observe, wide
+from osc_placement.workflows.cloud import hosts, source, wide
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.explain import explain
 from tests.support.candidates import cloud_builder, clouds, explained
@@ -124,14 +124,10 @@ def test_wide_requests_and_a_complete_reading_give_the_same_answers(
     client = as_service(placement, base)
     short = answers(client, queries)
 
-    def complete(
-        client: Any, context: ReadContext, queries: Any, more: Any = (), **options: Any
-    ) -> wide.ObservedCloud:
-        return wide.ObservedCloud(
-            observe.CloudReader(client, context).read(queries, more, **options)
-        )
+    def complete(reader: Any, queries: Any, more: Any = (), **options: Any) -> wide.ObservedCloud:
+        return wide.ObservedCloud(reader.read(queries, more, **options))
 
-    monkeypatch.setattr(wide, "read", complete)
+    monkeypatch.setattr(source, "Wide", complete)
     assert short == answers(client, queries)
 
 
@@ -141,6 +137,10 @@ def as_service(
     client = explained.seeded(placement, base)
     client.transport.local = lambda: None
     return client
+
+
+def read_wide(client: Any, queries: Any, more: Any = (), **options: Any) -> wide.Wide:
+    return wide.Wide(wide.WideReader(client, CONTEXT), queries, more, **options)
 
 
 def serving(base: state.CloudState) -> set[str]:
@@ -155,7 +155,7 @@ def test_the_number_of_requests_does_not_grow_with_the_hosts(
         *(clouds.provider(NAME.format(at), VCPU=4 + at % 8, MEMORY_MB=128) for at in range(number))
     )
     client = as_service(placement, base)
-    assert serving(wide.read(client, CONTEXT, [REQUEST]).base) == serving(base)
+    assert serving(read_wide(client, [REQUEST]).base) == serving(base)
     assert client.sent == {
         "resource_providers/": 1,
         "resource_providers/required": 1,
@@ -176,7 +176,7 @@ def test_one_of_many_hosts_with_the_same_small_max_unit_is_read(
         )
     )
     client = as_service(placement, base)
-    cloud = wide.read(client, CONTEXT, [clouds.query(clouds.group(VCPU=2, MEMORY_MB=64))])
+    cloud = read_wide(client, [clouds.query(clouds.group(VCPU=2, MEMORY_MB=64))])
     assert cloud.refine((), [REQUEST])
     assert serving(cloud.base) == serving(base)
     assert client.sent["resource_providers/inventories/"] == 1
@@ -192,7 +192,7 @@ def test_full_hosts_are_not_read_for_groups_with_one_class(
     )
     client = as_service(placement, base)
     groups = [clouds.group(suffix, VCPU=5) for suffix in ("1", "2")]
-    wide.read(client, CONTEXT, [clouds.query(*groups)])
+    read_wide(client, [clouds.query(*groups)])
     assert client.sent["resource_providers/inventories/"] == 10
 
 
@@ -254,7 +254,7 @@ def test_a_refused_request_for_all_hosts_is_replaced_by_narrower_ones_and_single
 
     monkeypatch.setattr(client, "list_allocation_candidates", refuse)
     monkeypatch.setattr(retry, "backoff", lambda _: [0.0, 0.0])
-    assert serving(wide.read(client, CONTEXT, [REQUEST]).base) == serving(base)
+    assert serving(read_wide(client, [REQUEST]).base) == serving(base)
     assert client.sent["resource_providers/inventories/"] == one_by_one
     assert f"{by_aggregate} are read by aggregate, {one_by_one} one by one" in caplog.text
     assert len(caplog.records) == 1
@@ -281,7 +281,7 @@ def test_a_refused_listing_is_replaced_by_single_reads(
     left.pop()
     monkeypatch.setattr(client, "list_providers", refuse)
     monkeypatch.setattr(retry, "backoff", lambda _: [0.0, 0.0])
-    cloud = wide.read(client, CONTEXT, [REQUEST])
+    cloud = read_wide(client, [REQUEST])
     assert (serving(cloud.base), cloud.open_trees()) == (serving(base), [])
     assert client.sent["resource_providers/inventories/"] == 20
     assert caplog.text.count("each of the 20 providers is read") == 1
@@ -299,7 +299,7 @@ def test_a_listing_that_is_refused_while_hosts_are_refined_reads_each_provider(
         )
     )
     client = as_service(placement, base)
-    cloud = wide.read(client, CONTEXT, [clouds.query(clouds.group(VCPU=8))])
+    cloud = read_wide(client, [clouds.query(clouds.group(VCPU=8))])
 
     def refuse(**_: Any) -> list[Any]:
         raise refusal(504)
@@ -330,7 +330,7 @@ def test_a_busy_service_is_asked_again(
         return answers(request)
 
     monkeypatch.setattr(client, "list_allocation_candidates", busy)
-    wide.read(client, CONTEXT, [clouds.query(clouds.group(VCPU=1))])
+    read_wide(client, [clouds.query(clouds.group(VCPU=1))])
     assert not failures
     assert not client.sent["resource_providers/inventories/"]
 
@@ -370,7 +370,7 @@ def test_the_hosts_that_a_service_cuts_off_are_read_by_aggregate_and_one_by_one(
         )
 
     monkeypatch.setattr(client, "list_allocation_candidates", cut)
-    assert serving(wide.read(client, CONTEXT, [REQUEST]).base) == serving(base)
+    assert serving(read_wide(client, [REQUEST]).base) == serving(base)
     one_by_one = 90 - by_aggregate
     assert client.sent["resource_providers/inventories/"] == one_by_one
     assert client.sent["allocation_candidates/resources"] == 1 + asked
@@ -409,7 +409,7 @@ def test_what_a_service_leaves_out_of_a_tree_is_read(
             del summaries[uuid]
 
     a_liar(client, monkeypatch, leave_out)
-    assert serving(wide.read(client, CONTEXT, [REQUEST]).base) == serving(base)
+    assert serving(read_wide(client, [REQUEST]).base) == serving(base)
     assert client.sent["resource_providers/inventories/"] == 10
 
 
@@ -429,7 +429,7 @@ def test_a_summary_that_contradicts_a_listing_is_replaced_by_single_reads(
             summaries[uuid] = summary._replace(resources=resources)
 
     a_liar(client, monkeypatch, lower)
-    assert serving(wide.read(client, CONTEXT, [REQUEST]).base) == serving(base)
+    assert serving(read_wide(client, [REQUEST]).base) == serving(base)
     assert 0 < client.sent["resource_providers/inventories/"] <= 6
 
 
@@ -442,7 +442,7 @@ def test_trees_without_room_are_found_by_their_other_classes(
     )
     base = with_use(clouds.cloud(*with_pcpu), used)
     client = as_service(placement, base)
-    read = wide.read(client, CONTEXT, [REQUEST]).base
+    read = read_wide(client, [REQUEST]).base
     assert client.sent["resource_providers/inventories/"] == 8
     for uuid in base.providers:
         assert {name: used for name, used in read.used(uuid).items() if used} == base.used(uuid)

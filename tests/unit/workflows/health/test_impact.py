@@ -21,7 +21,7 @@ from osc_placement.scheduling import request
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.batch import batch
 from osc_placement.workflows.capacity import show
-from osc_placement.workflows.cloud import compute_nodes, nova_servers, observe, on_a_copy
+from osc_placement.workflows.cloud import compute_nodes, nova_servers, on_a_copy, source
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.selector import Selector
 from osc_placement.workflows.health import impact
@@ -106,7 +106,7 @@ def test_the_impact_on_a_service_is_that_on_its_file(seed: int) -> None:
     make = random_plan(seed)
     with cloud() as client:
         planned = make(client).stamped(client, "a test").plan
-        with observe.everything(client, CONTEXT) as base:
+        with source.of(client, CONTEXT).everything() as base:
             uuids = sorted(base.consumers)[seed : seed + 3]
         removed = []
         for uuid in uuids:
@@ -130,7 +130,7 @@ def test_hosts_that_are_not_counted_are_those_that_nova_refuses(seed: int) -> No
             service["state"] = "down"
     with cloud() as client:
         shown = impact_of(client, make, answers=nova)
-        with observe.everything(client, CONTEXT) as base:
+        with source.of(client, CONTEXT).everything() as base:
             # As if nova were not read: no host is refused.
             every = impact.fits(base, recorded(nova), ServerHosts(), CONTEXT)
     hosts = {item.name: item.before.hosts for item in every.flavors if not item.refused}
