@@ -21,6 +21,7 @@ import pytest
 from lab.tests import test_api_refusals as nova
 from osc_placement.nova import flavor
 from osc_placement.scheduling import nova_options, releases, request, traits
+from osc_placement.scheduling.case import Facts
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud import observe
 from osc_placement.workflows.cloud.context import ReadContext
@@ -130,7 +131,8 @@ def said(
     """The result of the row."""
     spec = request.ServerSpec(flavor.Flavor(2, 2048, 20, 0, 0, specs), "f", image=image)
     compute = ServerHosts()
-    pairs = upgrade_requests.pairs([Workload("flavor f", spec, ("flavor f",))], compute, (), step)
+    asked = [Workload("flavor f", spec, ("flavor f",))]
+    pairs = upgrade_requests.pairs(asked, Facts(), compute, (), step)
     if not pairs:
         return ""
     queries = [query for pair in pairs for query in pair.queries()]

@@ -158,7 +158,9 @@ class UpgradeReader:
     def pairs(self, workloads: Sequence[upgrade_requests.Workload]) -> list[CasePair]:
         """The cases of both releases."""
         aggregates = self.mirrored.snapshot.aggregates
-        return upgrade_requests.pairs(workloads, self._running, aggregates, self.upgrade)
+        return upgrade_requests.pairs(
+            workloads, self.facts, self._running, aggregates, self.upgrade
+        )
 
     @functools.cached_property
     def flavor_pairs(self) -> list[CasePair]:

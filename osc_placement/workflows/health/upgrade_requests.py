@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
+from osc_placement import errors
 from osc_placement.engine import state
 from osc_placement.model import constraint
 from osc_placement.model.candidate import CandidateQuery
@@ -18,7 +19,7 @@ from osc_placement.nova import flavors, values
 from osc_placement.nova.compute_options import ComputeOptions
 from osc_placement.nova.flavor import Flavor
 from osc_placement.scheduling import nova_options, releases, request, traits
-from osc_placement.scheduling.case import Case, Way
+from osc_placement.scheduling.case import Case, Facts, Way
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud import cases
 from osc_placement.workflows.cloud.host_verdicts import HostVerdicts
@@ -127,15 +128,24 @@ class ReleaseStep:
 
 def pairs(
     workloads: Iterable[Workload],
+    facts: Facts,
     compute: ServerHosts,
     aggregates: Sequence[values.HostAggregate],
     upgrade: ReleaseStep,
 ) -> list[CasePair]:
-    """The cases of the workloads that the present release does not refuse."""
+    """The cases of the workloads that the present release does not refuse.
+
+    Requests: those of ``facts`` for device profiles.
+    """
     answers = []
     for workload in workloads:
+        try:
+            spec = facts.with_profile(workload.spec)
+        except errors.InvalidInput:
+            # Cyborg has no such profile: it cannot start today either.
+            continue
         both = (
-            Case(Way.BOOT, workload.spec, compute, (it,), upgrade.of(it), aggregates=aggregates)
+            Case(Way.BOOT, spec, compute, (it,), upgrade.of(it), aggregates=aggregates)
             for it in (upgrade.old, upgrade.new)
         )
         old, new = map(cases.with_requests_or_reason, both)

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import random
 from collections.abc import Mapping
@@ -17,8 +18,9 @@ from osc_placement.model.candidate import CandidateQuery, RequestGroup
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api, compute_options, flavor, flavors, pci, values
 from osc_placement.scheduling import nova_options, releases, request, traits
-from osc_placement.scheduling.case import Case
+from osc_placement.scheduling.case import Case, Facts
 from osc_placement.scheduling.server_hosts import ServerHosts
+from osc_placement.workflows.cloud import observe
 from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.host_verdicts import HostVerdicts
@@ -71,7 +73,7 @@ def workload(specs: Mapping[str, str], image: Mapping[str, str] | None = None) -
 def change(
     base: state.CloudState, server: Workload, taken: ReleaseStep
 ) -> upgrade_requests.WorkloadChange:
-    (pair,) = upgrade_requests.pairs([server], NOT_READ, (), taken)
+    (pair,) = upgrade_requests.pairs([server], Facts(), NOT_READ, (), taken)
     return upgrade_requests.compare(base, pair, taken, HostVerdicts(base, NOT_READ))
 
 
@@ -109,6 +111,26 @@ def test_a_flavor_is_compared_under_the_rules_of_both_releases(
 ) -> None:
     outcome = upgrade_checks.workloads([change(hosts(*having), server, step(*taken))], {}, "flavor")
     assert (str(outcome.result), text in " ".join(outcome.details)) == (result, True), outcome
+
+
+class Cyborg(Facts):
+    """Cyborg has one device profile."""
+
+    def with_profile(self, spec: request.ServerSpec) -> request.ServerSpec:
+        name = spec.flavor.extra_specs["accel:device_profile"]
+        if name != "dp":
+            raise errors.InvalidInput([f"Cyborg has no device profile {name}"])
+        return dataclasses.replace(spec, profile=[{"resources:FPGA": "1"}])
+
+
+@pytest.mark.parametrize(("name", "classes"), [("dp", {"FPGA"}), ("gone", set())])
+def test_both_releases_request_the_groups_of_a_device_profile(name: str, classes: set[str]) -> None:
+    accelerated = workload({"accel:device_profile": name})
+    pairs = upgrade_requests.pairs([accelerated], Cyborg(), NOT_READ, (), step(33, 34))
+    requested = [observe.resource_classes([query]) for it in pairs for query in it.queries()]
+    assert all(classes <= each for each in requested)
+    assert bool(requested) is bool(classes)
+    assert not any(it.new.requests[0].caveats.doubts for it in pairs)
 
 
 def test_the_hosts_that_a_flavor_loses_are_named_with_the_reason() -> None:
@@ -207,7 +229,7 @@ def test_hosts_after_an_upgrade_are_those_of_a_cloud_with_the_new_traits(seed: i
     names = [*releases.WRITTEN_SINCE, *TPM_TRAITS, "COMPUTE_SECURITY_TPM_1_2", "CUSTOM_A"]
     having = [tuple(draw.sample(names, draw.randint(0, len(names)))) for _ in range(4)]
     specs = {key: draw.choice(texts) for key, texts in DRAWN if draw.random() < 0.4}
-    found = upgrade_requests.pairs([workload(specs)], NOT_READ, (), step(old, new))
+    found = upgrade_requests.pairs([workload(specs)], Facts(), NOT_READ, (), step(old, new))
     coming = releases.new_traits(old, new)
     for pair in found:
         base = hosts(*having)
