@@ -22,7 +22,9 @@ _INVALID_VALUE = (ValueError, LookupError, TypeError, AttributeError, OverflowEr
 
 _MERGE = "tag:yaml.org,2002:merge"
 
-#: The characters of an invalid value that a message shows.
+_NUMBERS = ("tag:yaml.org,2002:int", "tag:yaml.org,2002:float")
+
+#: The characters of an invalid value that a message shows; no number is longer.
 _SHOWN = 40
 
 
@@ -106,6 +108,11 @@ class _Loader:
 
     def _scalar(self, node: yaml.Node) -> Any:
         """A number, text, true, false or null. Other YAML values (dates, .inf) stay text."""
+        if node.tag in _NUMBERS and len(node.value) > _SHOWN:
+            # PyYAML takes minutes for a long one.
+            number = f"{node.value[:_SHOWN]!a}..."
+            self._refuse(node, f"the number {number} is longer than {_SHOWN} characters")
+            return None
         try:
             value = yaml.constructor.SafeConstructor().construct_object(node)
             # JSON can write half of a surrogate pair, which no request can contain.

@@ -23,8 +23,9 @@ from osc_placement.model.name import canonical_uuid, is_uuid
 
 _UUID = r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"
 _PCI = r"[0-9a-f]{4}[:_][0-9a-f]{2}[:_][0-9a-f]{2}[._][0-9a-f]"
-#: An element, or what may stand around elements: a declaration or a comment.
-_XML = re.compile(r"(<(domain|device)\b.*?</\2>)|<\?xml.*?\?>|<!--.*?-->", re.DOTALL)
+#: How an element begins, or what may stand around elements: a declaration or a comment.
+_BEGIN = re.compile(r"<domain\b|<device\b|<\?xml|<!--")
+_ENDS = {"<domain": "</domain>", "<device": "</device>", "<?xml": "?>", "<!--": "-->"}
 _MDEVCTL = re.compile(rf"({_UUID})\s+({_PCI})\s+\S+.*", re.IGNORECASE)
 
 _HEXADECIMAL = re.compile("(0x)?[0-9a-f]+", re.IGNORECASE)
@@ -50,13 +51,32 @@ def read(
     """
     collected = _Collector(reader)
     for source, text in files:
-        for match in _XML.finditer(text):
-            if match[1]:
-                collected.add_element(source, match[1])
-        for line in _XML.sub("\n", text).splitlines():
+        elements, rest = _split(text)
+        for element in elements:
+            collected.add_element(source, element)
+        for line in rest.splitlines():
             if line.strip():
                 collected.add_line(source, line.strip())
     return list(collected.pairs()), collected.reasons
+
+
+def _split(text: str) -> tuple[list[str], str]:
+    """The elements, and the lines around them; one that does not end is a line."""
+    elements, rest, at = [], [], 0
+    endless = set[str]()
+    for begin in _BEGIN.finditer(text):
+        end = _ENDS[begin[0]]
+        if begin.start() < at or end in endless:
+            continue
+        closed = text.find(end, begin.end())
+        if closed < 0:
+            endless.add(end)
+            continue
+        rest.append(text[at : begin.start()])
+        at = closed + len(end)
+        if begin[0] in ("<domain", "<device"):
+            elements.append(text[begin.start() : at])
+    return elements, "\n".join([*rest, text[at:]])
 
 
 def mediated_devices(domain: xml.etree.ElementTree.Element) -> Iterator[str]:

@@ -81,6 +81,8 @@ def test_a_server_with_one_cpu_per_vcpu_is_pinned(pins: tuple[str, ...], expecte
         ("cn1=pci_0000_84_00_0", "is not <server>=<value>, and not output of virsh or mdevctl"),
         (f"{SERVER}=", "is not <server>=<value>"),
         ("<domain>&lol;</domain>", "undefined entity"),
+        # Each beginning without an end: the text is searched for it once.
+        *((begin * 50_000, f"file0: '{begin}") for begin in ("<device>", "<domain>", "<!--")),
     ],
 )
 def test_what_cannot_be_read_is_reported(text: str, reason: str) -> None:
