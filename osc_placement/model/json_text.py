@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import pathlib
 import re
 import stat
@@ -31,7 +32,7 @@ def parse(text: bytes | str, source: str = "") -> Any:
     prefix = f"{source}: " if source else ""
     try:
         text = text if isinstance(text, str) else text.decode()
-        value: Any = json.loads(text)
+        value: Any = json.loads(text, parse_float=_finite, parse_constant=_finite)
         if _SURROGATE.search(text):
             # Half of a pair is no text: it could not be written anywhere.
             json.dumps(value, ensure_ascii=False).encode()
@@ -43,6 +44,14 @@ def parse(text: bytes | str, source: str = "") -> Any:
     except ValueError as error:
         raise NotJson(f"{prefix}{error}") from error
     return value
+
+
+def _finite(text: str) -> float:
+    """A number that is written with a point or an exponent. Errors: ValueError."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is not a finite number")
+    return number
 
 
 def read(path: pathlib.Path) -> Any:

@@ -25,6 +25,8 @@ DEEP = "[" * 200_000
         (b"\xff\xfe{\x00}\x00", "byte 0 is not UTF-8"),
         ("{", "line 1 column 2"),
         ("9" * 5_000, "digits"),
+        ('{"generation": 1e400}', "1e400 is not a finite number"),
+        ("[NaN, -Infinity]", "NaN is not a finite number"),
         ("", "Expecting value"),
         (r'["\ud83d"]', "surrogates not allowed"),
         (r'{"\uDE00\ud83d": 1}', "surrogates not allowed"),
