@@ -168,11 +168,11 @@ def nova_reader(
     nova = services.optional_nova(command, no_nova=parsed_args.no_nova)
     if nova is None:
         return nova_servers.NovaReader()
-    return reader_of(command, parsed_args, nova)
+    return reader_of(command, scheduler(parsed_args), nova)
 
 
 def reader_of(
-    command: base.PlacementCommand, parsed_args: argparse.Namespace, nova: api.Nova
+    command: base.PlacementCommand, options: nova_options.SchedulerOptions, nova: api.Nova
 ) -> nova_servers.NovaReader:
     """Reads what this nova says about hosts and servers.
 
@@ -183,6 +183,6 @@ def reader_of(
     compute = compute_nodes.read_server_hosts(nova)
     return nova_servers.NovaReader(
         compute,
-        functools.partial(nova_servers.observe, opened(command), scheduler(parsed_args), compute),
+        functools.partial(nova_servers.observe, opened(command), options, compute),
         functools.partial(nova_servers.list_servers_on, nova),
     )

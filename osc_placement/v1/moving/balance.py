@@ -13,7 +13,6 @@ from osc_placement.v1.moving import shown
 from osc_placement.v1.output import rows
 
 if TYPE_CHECKING:
-    from osc_placement.nova.api import Nova
     from osc_placement.workflows.moving import balance_plan, document
 
 
@@ -74,10 +73,9 @@ openstack placement capacity balance --class MEMORY_MB --max-moves 20 \\
         shown.check_plan_options(self, parsed_args)
         if sum(map(bool, (parsed_args.aggregate, parsed_args.zone, parsed_args.all))) > 1:
             self.usage_error("give only one of --aggregate, --zone and --all")
-        opened = services.NovaServices(self).nova
         if getattr(parsed_args, "continue") is not None:
-            return shown.followed(self, parsed_args, opened)
-        planned = self._planned(parsed_args, opened)
+            return shown.followed(self, parsed_args)
+        planned = self._planned(parsed_args)
         plan = planned.plan
         self.exit_code = services.NOT_CHECKED if planned.caveats.doubts else 0
         if not planned.is_reached or (parsed_args.detailed_exitcode and plan.moves):
@@ -89,7 +87,7 @@ openstack placement capacity balance --class MEMORY_MB --max-moves 20 \\
         self.summary = [
             *services.caveat_lines(planned.caveats),
             *(f"Not counted: {text}" for text in planned.not_counted),
-            *shown.write_plan(parsed_args, plan),
+            *shown.write_plan(plan, parsed_args.plan_out, parsed_args.script),
         ]
         self.answer = [
             shown.table("Answer", [*map(_part_row, planned.parts)]),
@@ -99,15 +97,12 @@ openstack placement capacity balance --class MEMORY_MB --max-moves 20 \\
         fields = _fields(planned)
         return tuple(fields), tuple(fields.values())
 
-    def _planned(self, parsed_args: argparse.Namespace, opened: Nova) -> balance_plan.BalancePlan:
-        from osc_placement.workflows.cloud import named_aggregates
+    def _planned(self, parsed_args: argparse.Namespace) -> balance_plan.BalancePlan:
         from osc_placement.workflows.moving import balance_plan, evenness, flavor_queries, planner
 
-        client = self.connect()
-        nova = nova_request.reader_of(self, parsed_args, opened)
-        hosts, aggregates = shown.of_aggregates(self, parsed_args.aggregate)
-        if parsed_args.zone:
-            hosts += named_aggregates.hosts_of_zone(opened, nova.compute, parsed_args.zone)
+        scheduler = nova_request.scheduler(parsed_args)
+        cloud = shown.connected(self, scheduler)
+        hosts, aggregates = shown.hosts_of(self, parsed_args.aggregate, parsed_args.zone, cloud)
         request = balance_plan.BalanceRequest(
             hosts,
             aggregates,
@@ -115,12 +110,13 @@ openstack placement capacity balance --class MEMORY_MB --max-moves 20 \\
             parsed_args.within,
             parsed_args.max_moves or evenness.NEVER,
             shown.move_options(parsed_args),
-            flavor_queries.read(client, opened, nova_request.scheduler(parsed_args)),
+            flavor_queries.read(cloud.client, cloud.opened, scheduler),
             parsed_args.timeout,
             _command(parsed_args),
         )
         with self.reading() as context:
-            return planner.plan(client, request, nova, context, base.cloud_name(self.app))
+            name = base.cloud_name(self.app)
+            return planner.plan(cloud.client, request, cloud.nova, context, name)
 
 
 def add_within(parser: argparse._ActionsContainer) -> None:

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import pathlib
 from typing import TYPE_CHECKING, Any
 
@@ -12,10 +13,27 @@ from osc_placement.v1.moving import shown
 from osc_placement.v1.output import rows, tables
 
 if TYPE_CHECKING:
-    from osc_placement.client import api
-    from osc_placement.nova.api import Nova
-    from osc_placement.workflows.cloud import nova_servers
+    from collections.abc import Sequence
+
+    from osc_placement.scheduling.nova_options import SchedulerOptions
     from osc_placement.workflows.moving import document, follow, plan
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _DrainArguments:
+    """What the operator asks; ``former`` is the plan in the file ``path`` that is continued."""
+
+    hosts: Sequence[str]
+    aggregates: Sequence[str]
+    zone: str | None
+    options: document.DrainOptions
+    scheduler: SchedulerOptions
+    seconds: float
+    path: pathlib.Path | None
+    former: document.MovePlan | None
+    plan_out: pathlib.Path | None
+    script: pathlib.Path | None
+    shows_back: bool
 
 
 class DrainHosts(base.ReportShowOne):
@@ -80,19 +98,30 @@ openstack placement host drain --continue drain.json --verify-empty"""
         nova_request.add_scheduler_options(parser, checks=False)
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
+        from osc_placement.workflows.moving import document
+
         self._check_usage(parsed_args)
-        former = self._former(parsed_args)
-        client = self.connect()
-        if former is not None:
-            former.check_target(client.target)
-        opened = services.NovaServices(self).nova
-        nova = nova_request.reader_of(self, parsed_args, opened)
+        path: pathlib.Path | None = getattr(parsed_args, "continue")
+        request = _DrainArguments(
+            parsed_args.hosts,
+            parsed_args.aggregate,
+            parsed_args.zone,
+            shown.move_options(parsed_args),
+            nova_request.scheduler(parsed_args),
+            parsed_args.timeout,
+            path,
+            None if path is None else document.load(path),
+            parsed_args.plan_out,
+            parsed_args.script,
+            parsed_args.back,
+        )
+        cloud = shown.connected(self, request.scheduler, request.former)
         if parsed_args.verify_empty:
-            fields = self._verified(parsed_args, former, client, nova)
+            fields = self._verified(request, cloud)
+        elif request.former is None:
+            fields = self._shown(request, self._planned(request, cloud), cloud)
         else:
-            drain = self._planned(parsed_args, former, client, opened, nova)
-            fields = self._followed(former, drain, nova) if former is not None else {}
-            fields |= self._shown(parsed_args, drain, nova)
+            fields = self._continued(request, request.former, cloud)
         return tuple(fields), tuple(fields.values())
 
     def _check_usage(self, parsed_args: argparse.Namespace) -> None:
@@ -106,28 +135,16 @@ openstack placement host drain --continue drain.json --verify-empty"""
             self.usage_error("argument --verify-empty: give --continue, or name the hosts")
         shown.check_plan_options(self, parsed_args)
 
-    def _former(self, parsed_args: argparse.Namespace) -> document.MovePlan | None:
-        from osc_placement.workflows.moving import document
-
-        path: pathlib.Path | None = getattr(parsed_args, "continue")
-        return None if path is None else document.load(path)
-
-    def _verified(
-        self,
-        parsed_args: argparse.Namespace,
-        former: document.MovePlan | None,
-        client: api.Client,
-        nova: nova_servers.NovaReader,
-    ) -> dict[str, Any]:
+    def _verified(self, request: _DrainArguments, cloud: shown.MoveServices) -> dict[str, Any]:
         """What is left on the hosts."""
         from osc_placement.workflows.moving import follow
 
-        hosts, again = dict.fromkeys(parsed_args.hosts, ""), ""
-        if former is not None:
-            hosts = dict(zip(former.nodes, former.hosts, strict=True))
-            again = former.command_to_continue(getattr(parsed_args, "continue"))
+        hosts, again = dict.fromkeys(request.hosts, ""), ""
+        if request.former is not None and request.path is not None:
+            hosts = dict(zip(request.former.nodes, request.former.hosts, strict=True))
+            again = request.former.command_to_continue(request.path)
         with self.reading() as context:
-            states = follow.verify_empty(client, hosts, nova, context, again)
+            states = follow.verify_empty(cloud.client, hosts, cloud.nova, context, again)
         left = [leftover for state in states for leftover in state.left]
         commands = dict.fromkeys(leftover.command for leftover in left if leftover.command)
         self.answer = [
@@ -143,67 +160,59 @@ openstack placement host drain --continue drain.json --verify-empty"""
             "left": rows.lines(leftover._asdict() for leftover in left),
         }
 
-    def _planned(
-        self,
-        parsed_args: argparse.Namespace,
-        former: document.MovePlan | None,
-        client: api.Client,
-        opened: Nova,
-        nova: nova_servers.NovaReader,
-    ) -> plan.Drain:
-        """The plan, and its file."""
-        from osc_placement.workflows.cloud import named_aggregates
+    def _planned(self, request: _DrainArguments, cloud: shown.MoveServices) -> plan.Drain:
+        """The plan."""
         from osc_placement.workflows.moving import document, flavor_queries, plan, planner
 
+        former = request.former
         before = document.DrainOptions() if former is None else former.options
-        named, aggregates = shown.of_aggregates(self, parsed_args.aggregate)
-        hosts = [*parsed_args.hosts, *named]
-        if parsed_args.zone:
-            hosts += named_aggregates.hosts_of_zone(opened, nova.compute, parsed_args.zone)
-        request = plan.DrainRequest(
-            hosts if former is None else former.nodes,
+        named, aggregates = shown.hosts_of(self, request.aggregates, request.zone, cloud)
+        goal = plan.DrainRequest(
+            [*request.hosts, *named] if former is None else former.nodes,
             aggregates,
-            before.merged(shown.move_options(parsed_args)),
-            flavor_queries.read(client, opened, nova_request.scheduler(parsed_args)),
+            before.merged(request.options),
+            flavor_queries.read(cloud.client, cloud.opened, request.scheduler),
             former,
-            parsed_args.timeout,
+            request.seconds,
         )
         with self.reading() as context:
-            return planner.plan(client, request, nova, context, base.cloud_name(self.app))
+            name = base.cloud_name(self.app)
+            return planner.plan(cloud.client, goal, cloud.nova, context, name)
 
-    def _followed(
-        self, former: document.MovePlan, drain: plan.Drain, nova: nova_servers.NovaReader
+    def _continued(
+        self, request: _DrainArguments, former: document.MovePlan, cloud: shown.MoveServices
     ) -> dict[str, Any]:
-        """What became of the plan that is continued."""
+        """What became of the plan that is continued, and the new plan."""
         from osc_placement.workflows.moving import follow
 
-        steps = follow.follow(former, drain.read, nova.compute)
-        self.answer = [
-            shown.table("Steps of the plan", [shown.followed_row(step) for step in steps])
-        ]
-        self.summary = [f"Changed: {text}" for text in follow.changes(former, drain.plan)]
-        return {"steps": rows.lines(map(shown.followed_fields, steps))}
+        drain = self._planned(request, cloud)
+        steps = follow.follow(former, drain.read, cloud.nova.compute)
+        fields = {"steps": rows.lines(map(shown.followed_fields, steps))}
+        fields |= self._shown(request, drain, cloud)
+        of_plan = shown.table("Steps of the plan", [shown.followed_row(step) for step in steps])
+        changed = [f"Changed: {text}" for text in follow.changes(former, drain.plan)]
+        self.answer, self.summary = [of_plan, *self.answer], [*changed, *self.summary]
+        return fields
 
     def _shown(
-        self, parsed_args: argparse.Namespace, drain: plan.Drain, nova: nova_servers.NovaReader
+        self, request: _DrainArguments, drain: plan.Drain, cloud: shown.MoveServices
     ) -> dict[str, Any]:
-        """The new plan, its script, and the way back."""
+        """A plan, its files, and the way back."""
         from osc_placement.workflows.moving import script
 
         self.exit_code = services.NOT_CHECKED if drain.caveats.doubts else 0
         if not drain.plan.is_complete:
             self.exit_code = 3
         self.summary = [
-            *self.summary,
             *services.caveat_lines(drain.caveats),
-            *shown.write_plan(parsed_args, drain.plan),
+            *shown.write_plan(drain.plan, request.plan_out, request.script),
         ]
         fields, answer = _fields(drain), _tables(drain)
-        if parsed_args.back:
-            lines = list(script.back_lines(drain.plan, nova.compute))
+        if request.shows_back:
+            lines = list(script.back_lines(drain.plan, cloud.nova.compute))
             fields["back"] = rows.Script(lines)
             answer.append(tables.Table("Back", tables.COMMANDS, [(line,) for line in lines]))
-        self.answer = [*self.answer, *answer]
+        self.answer = answer
         return fields
 
 

@@ -11,7 +11,6 @@ from osc_placement.v1.moving import shown
 from osc_placement.v1.output import rows, tables
 
 if TYPE_CHECKING:
-    from osc_placement.workflows.cloud import nova_request as cloud_request
     from osc_placement.workflows.moving import room_plan
 
 
@@ -53,38 +52,36 @@ openstack placement capacity make-room --flavor m1.large --max-moves 5"""
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
         shown.check_plan_options(self, parsed_args)
-        opened = nova_request.opened(self)
         if getattr(parsed_args, "continue") is not None:
-            return shown.followed(self, parsed_args, opened.nova)
+            return shown.followed(self, parsed_args)
         nova_request.check(self, parsed_args)
         if len(parsed_args.flavor) != 1:
             self.usage_error("give one --flavor")
-        return self._planned(parsed_args, opened)
+        return self._planned(parsed_args)
 
-    def _planned(
-        self, parsed_args: argparse.Namespace, opened: cloud_request.RequestServices
-    ) -> base.Fields:
+    def _planned(self, parsed_args: argparse.Namespace) -> base.Fields:
         """The plan, and its files."""
         from osc_placement.scheduling.answer import Caveats
         from osc_placement.workflows.cloud import cases
         from osc_placement.workflows.moving import planner, room_plan
 
         (flavor,) = parsed_args.flavor
-        client = self.connect()
-        nova = nova_request.reader_of(self, parsed_args, opened.nova)
-        case = cases.read(opened, nova_request.server_options(parsed_args, flavor), nova.compute)
+        server = nova_request.server_options(parsed_args, flavor)
+        cloud = shown.connected(self, server.scheduler)
+        nova = cloud.nova
+        case = cases.read(nova_request.opened(self), server, nova.compute)
         (asked, *older) = case.requests
         request = room_plan.RoomRequest(
             case, flavor, parsed_args.count, parsed_args.max_moves, parsed_args.timeout
         )
         with self.reading() as context:
-            made = planner.plan(client, request, nova, context, base.cloud_name(self.app))
+            made = planner.plan(cloud.client, request, nova, context, base.cloud_name(self.app))
         of_others = (f"the rules of other releases than {asked.title}",) if older else ()
         caveats = made.caveats + asked.caveats + Caveats(of_others)
         self.exit_code = 3 if not made.is_made else services.NOT_CHECKED if caveats.doubts else 0
         self.summary = [
             *services.caveat_lines(caveats),
-            *shown.write_plan(parsed_args, made.plan),
+            *shown.write_plan(made.plan, parsed_args.plan_out, parsed_args.script),
         ]
         self.answer = _tables(made, flavor)
         fields = {

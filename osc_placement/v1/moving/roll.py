@@ -16,9 +16,6 @@ from osc_placement.v1.output import rows, tables
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from osc_placement.client import api
-    from osc_placement.nova.api import Nova
-    from osc_placement.workflows.cloud import nova_servers
     from osc_placement.workflows.moving import document, roll_gate, roll_plan
 
 #: Reasons that a table has for one host.
@@ -93,17 +90,14 @@ openstack placement host roll --continue roll.json --next \\
         self._check_usage(parsed_args, path)
         former = None if path is None else document.load(path)
         record = roll_gate.RebootRecord() if path is None else roll_gate.read(path)
-        client = self.connect()
-        if former is not None:
-            former.check_target(client.target)
-        opened = services.NovaServices(self).nova
-        nova = nova_request.reader_of(self, parsed_args, opened)
+        cloud = shown.connected(self, nova_request.scheduler(parsed_args), former)
         if parsed_args.verify_back and former is not None:
+            skipped = parsed_args.skip
             with self.reading() as context:
-                gate = roll_gate.verify(client, former, record, parsed_args.skip, nova, context)
+                gate = roll_gate.verify(cloud.client, former, record, skipped, cloud.nova, context)
             fields = self._gate(gate)
         else:
-            fields = self._planned(parsed_args, former, record, client, opened, nova)
+            fields = self._planned(parsed_args, former, record, cloud)
         return tuple(fields), tuple(fields.values())
 
     def _check_usage(self, parsed_args: argparse.Namespace, path: pathlib.Path | None) -> None:
@@ -133,21 +127,18 @@ openstack placement host roll --continue roll.json --next \\
         parsed_args: argparse.Namespace,
         former: document.MovePlan | None,
         record: roll_gate.RebootRecord,
-        client: api.Client,
-        opened: Nova,
-        nova: nova_servers.NovaReader,
+        cloud: shown.MoveServices,
     ) -> dict[str, Any]:
         """The plan and its files; or why the next leg must wait."""
         from osc_placement.nova.api import host_aggregates
         from osc_placement.workflows.cloud import named_aggregates
         from osc_placement.workflows.moving import document, flavor_queries, planner, roll_plan
 
-        hosts, aggregates = shown.of_aggregates(self, parsed_args.aggregate)
-        zones = named_aggregates.zones_of_hosts(host_aggregates(opened), nova.compute)
+        hosts, aggregates = shown.hosts_of(self, parsed_args.aggregate, parsed_args.zone, cloud)
+        listed = host_aggregates(cloud.opened)
+        zones = named_aggregates.zones_of_hosts(listed, cloud.nova.compute)
         if former is not None:
             hosts += [*former.nodes, *(host.node for host in former.legs.left)]
-        if parsed_args.zone:
-            hosts += named_aggregates.hosts_of_zone(opened, nova.compute, parsed_args.zone)
         before = document.DrainOptions() if former is None else former.options
         request = roll_plan.RollRequest(
             hosts,
@@ -155,13 +146,14 @@ openstack placement host roll --continue roll.json --next \\
             _asked(parsed_args, former),
             before.merged(shown.move_options(parsed_args)),
             zones,
-            flavor_queries.read(client, opened, nova_request.scheduler(parsed_args)),
+            flavor_queries.read(cloud.client, cloud.opened, nova_request.scheduler(parsed_args)),
             former,
             record,
             parsed_args.timeout,
         )
         with self.reading() as context:
-            roll = planner.plan(client, request, nova, context, base.cloud_name(self.app))
+            name = base.cloud_name(self.app)
+            roll = planner.plan(cloud.client, request, cloud.nova, context, name)
         if roll.gate:
             return self._gate(roll.gate)
         self.exit_code = services.NOT_CHECKED if roll.caveats.doubts else 0

@@ -4,6 +4,8 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
+import pathlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,8 +15,36 @@ from osc_placement.v1.common import arguments, base, nova_request, services
 from osc_placement.v1.output import rows, tables
 
 if TYPE_CHECKING:
+    from osc_placement.client import api
     from osc_placement.nova.api import Nova
+    from osc_placement.scheduling.nova_options import SchedulerOptions
+    from osc_placement.workflows.cloud import nova_servers
     from osc_placement.workflows.moving import document, follow
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MoveServices:
+    """What plans of moves are made with; ``nova`` reads what ``opened`` says."""
+
+    client: api.Client
+    opened: Nova
+    nova: nova_servers.NovaReader
+
+
+def connected(
+    command: base.PlacementCommand,
+    scheduler: SchedulerOptions,
+    former: document.MovePlan | None = None,
+) -> MoveServices:
+    """The services; they are of the cloud of the plan that is continued.
+
+    Requests: those of ``reader_of``. Errors: PlacementError for another cloud.
+    """
+    client = command.connect()
+    if former is not None:
+        former.check_target(client.target)
+    opened = services.NovaServices(command).nova
+    return MoveServices(client, opened, nova_request.reader_of(command, scheduler, opened))
 
 
 def add_aggregate(parser: argparse.ArgumentParser) -> None:
@@ -48,6 +78,21 @@ def of_aggregates(
     hosts = [host for item in named.values() for host in item.hosts]
     others = [text for text in texts if text not in named]
     return hosts, list(named_aggregates.aggregate_uuids(others, None).values())
+
+
+def hosts_of(
+    command: base.PlacementCommand, texts: Sequence[str], zone: str | None, cloud: MoveServices
+) -> tuple[list[str], list[str]]:
+    """Nova's hosts of aggregates and of a zone, and the UUIDs of Placement's own aggregates.
+
+    Requests, errors: those of ``of_aggregates`` and ``hosts_of_zone``.
+    """
+    from osc_placement.workflows.cloud import named_aggregates
+
+    hosts, aggregates = of_aggregates(command, texts)
+    if zone:
+        hosts += named_aggregates.hosts_of_zone(cloud.opened, cloud.nova.compute, zone)
+    return hosts, aggregates
 
 
 #: What ``add_move_options`` adds.
@@ -107,21 +152,22 @@ def check_plan_options(command: base.PlacementCommand, parsed_args: argparse.Nam
         command.usage_error("argument --script: needs --plan-out, the plan that it follows")
 
 
-def write_plan(parsed_args: argparse.Namespace, planned: document.MovePlan) -> list[str]:
+def write_plan(
+    planned: document.MovePlan, plan_out: pathlib.Path | None, script_file: pathlib.Path | None
+) -> list[str]:
     """Write the files of ``add_plan_options``; lines about them."""
     from osc_placement.workflows.moving import document, script
 
-    if parsed_args.plan_out is not None:
-        document.write(parsed_args.plan_out, planned)
-    if parsed_args.script is None:
+    if plan_out is None:
         return []
-    script.write(parsed_args.script, planned, parsed_args.plan_out)
-    return [f"The script: {command_line.quote(str(parsed_args.script))}"]
+    document.write(plan_out, planned)
+    if script_file is None:
+        return []
+    script.write(script_file, planned, plan_out)
+    return [f"The script: {command_line.quote(str(script_file))}"]
 
 
-def followed(
-    command: base.ReportShowOne, parsed_args: argparse.Namespace, opened: Nova
-) -> base.Fields:
+def followed(command: base.ReportShowOne, parsed_args: argparse.Namespace) -> base.Fields:
     """What became of the plan of ``--continue``, and the command that plans anew if steps wait.
 
     Requests: those of ``follow.observe_plan``. Errors: PlacementError.
@@ -129,12 +175,10 @@ def followed(
     from osc_placement.workflows.moving import document, follow
 
     plan = document.load(getattr(parsed_args, "continue"))
-    client = command.connect()
-    plan.check_target(client.target)
-    nova = nova_request.reader_of(command, parsed_args, opened)
+    cloud = connected(command, nova_request.scheduler(parsed_args), plan)
     with command.reading() as context:
-        read = follow.observe_plan(client, plan, nova, context)
-    steps = follow.follow(plan, read, nova.compute)
+        read = follow.observe_plan(cloud.client, plan, cloud.nova, context)
+    steps = follow.follow(plan, read, cloud.nova.compute)
     over = (follow.FollowedState.DONE, follow.FollowedState.DELETED)
     if any(step.state not in over for step in steps):
         command.exit_code = 3
