@@ -32,6 +32,7 @@ MODULES = (
     *("workflows/cloud/ways.py", "workflows/capacity/show.py", "workflows/explain/flavor_audit.py"),
     *("workflows/moving/places.py", "workflows/moving/plan.py", "workflows/moving/planner.py"),
     *("workflows/moving/room_plan.py", "workflows/moving/balance_plan.py"),
+    "workflows/moving/reserve_plan.py",
     *("workflows/moving/stop.py", "workflows/moving/stop_hosts.py", "v1/moving/make_room.py"),
 )
 

@@ -279,15 +279,15 @@ def _tables(drain: plan.Drain) -> list[tables.Table]:
     # A yes is as good as the weakest fact beside it.
     is_open = planned.is_complete and planned.not_checked
     answer = {
-        "empties the hosts": "unknown" if is_open else planned.is_complete,
+        "emptied": "unknown" if is_open else planned.is_complete,
         "hosts": list(planned.hosts),
         "steps": len(planned.moves),
         "to copy": document.size(planned.moves),
-        "servers that stay": len(planned.blocked),
+        "stay": len(planned.blocked),
     }
     if drain.most is not None:
         bound = "" if drain.most.is_proven else "at least "
-        answer["most that can be emptied"] = (
+        answer["can be emptied"] = (
             f"{bound}{len(drain.most.hosts)}: {', '.join(drain.most.hosts)}"
             if drain.most.hosts
             else f"{bound}0"

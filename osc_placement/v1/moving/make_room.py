@@ -78,7 +78,10 @@ openstack placement capacity make-room --flavor m1.large --max-moves 5"""
             made = planner.plan(cloud.client, request, nova, context, base.cloud_name(self.app))
         of_others = (f"the rules of other releases than {asked.title}",) if older else ()
         caveats = made.caveats + asked.caveats + Caveats(of_others)
-        self.exit_code = 3 if not made.is_made else services.NOT_CHECKED if caveats.doubts else 0
+        answer = made.answer
+        self.exit_code = (
+            3 if answer.steps is None else services.NOT_CHECKED if caveats.doubts else 0
+        )
         self.summary = [
             *services.caveat_lines(caveats),
             *shown.write_plan(made.plan, parsed_args.plan_out, parsed_args.script),
@@ -86,10 +89,10 @@ openstack placement capacity make-room --flavor m1.large --max-moves 5"""
         self.answer = _tables(made, flavor)
         fields = {
             "fits": made.fits,
-            "moves": rows.lines(_rows(made)) if made.is_made else None,
-            "at_least": made.at_least,
-            "is_proven": made.is_proven,
-            "is_smallest": made.is_smallest,
+            "moves": None if answer.steps is None else rows.lines(_rows(made)),
+            "at_least": answer.at_least,
+            "is_proven": answer.is_proven,
+            "is_smallest": answer.is_smallest,
             "not_checked": rows.lines(caveats.doubts),
         }
         return tuple(fields), tuple(fields.values())
@@ -103,8 +106,8 @@ def _rows(made: room_plan.RoomPlan) -> list[dict[str, Any]]:
 
 
 def _tables(made: room_plan.RoomPlan, flavor: str) -> list[tables.Table]:
-    number = len(made.plan.moves) if made.is_made else "none found"
-    answer = (flavor, made.fits, number, made.at_least)
+    number = "none found" if made.answer.steps is None else len(made.plan.moves)
+    answer = (flavor, made.fits, number, made.answer.at_least)
     return [
         tables.Table("Answer", ("flavor", "fits now", "moves", "at least"), [answer]),
         shown.table("Steps", [*map(shown.move_row, made.plan.moves)]),

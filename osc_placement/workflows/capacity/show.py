@@ -382,8 +382,7 @@ class _Counting:
         outside = set(base.tree).difference(roots)
         hosts = [uuid for uuid in hosts_of(base) if uuid not in outside]
         known = self.in_nova
-        placed = servers.servers_on(base, hosts, known.cases, known.groups, known.migrations)
-        verdicts = HostVerdicts(base, self.compute)
+        placed, verdicts = known.on(base, hosts), HostVerdicts(base, self.compute)
         leaving = ways.leaving(
             placed, known.cases, verdicts, ways.OFF_A_DEAD_HOST, source_fails=True
         )

@@ -46,6 +46,10 @@ class KnownServers:
         }
         return [query for several in by_kind.values() for queries in several for query in queries]
 
+    def on(self, base: state.CloudState, roots: Iterable[str]) -> list[servers.PlacedServer]:
+        """The servers with allocations on hosts."""
+        return servers.servers_on(base, roots, self.cases, self.groups, self.migrations)
+
 
 WITHOUT_NOVA = KnownServers(
     caveats=Caveats(
@@ -278,14 +282,19 @@ def standing(base: state.CloudState, on_hosts: ServersOnHosts, compute: ServerHo
 
 def _next(reading: Cloud, move: server_moves.ServerMove, host: str) -> str:
     """What to do about a server of which nova and Placement say different things."""
+    return audit_of_move(reading, move, host) or guest_search.next_step(reading, move)
+
+
+def audit_of_move(reading: Cloud, move: server_moves.ServerMove, host: str) -> str:
+    """The audit that finds what a move left, or that it is stuck; empty if it finds nothing."""
     waiting = [one for one in move.migrations if server_moves.waits_for_source(one)]
     is_left = move.has_leftovers and move.phase is not server_moves.Phase.DISAGREES
-    if is_left or not all(server_moves.is_queued(reading, one) for one in waiting):
-        # The audit says nothing about recent changes without --min-age.
-        options = [("--host", host), ("--min-age", "0")]
-        audit = command_line.line("placement allocation audit", options=options)
-        return audit if is_left else f"if it is so for more than a minute: {audit}"
-    return guest_search.next_step(reading, move)
+    if not is_left and all(server_moves.is_queued(reading, one) for one in waiting):
+        return ""
+    # The audit says nothing about recent changes without --min-age.
+    options = [("--host", host), ("--min-age", "0")]
+    audit = command_line.line("placement allocation audit", options=options)
+    return audit if is_left else f"if it is so for more than a minute: {audit}"
 
 
 def reading_of(base: state.CloudState, on_hosts: ServersOnHosts, compute: ServerHosts) -> Cloud:

@@ -496,7 +496,7 @@ def _phase(
     if server.task_state or (server.vm_state == "building" and not server.host):
         return Phase.BUSY
     leaked = any(holder.is_leaked for holder in holders)
-    over = (move for move in reading.migrations_of.get(server.uuid, ()) if _is_uncleaned(move))
+    over = (move for move in reading.migrations_of.get(server.uuid, ()) if is_uncleaned(move))
     return Phase.OVER if leaked or any(over) else Phase.AT_REST
 
 
@@ -506,7 +506,7 @@ def _lacks_task(server: values.Server, move: values.Migration) -> bool:
     return not (server.task_state or is_resized or row_of(move).phase is Phase.WAITING)
 
 
-def _is_uncleaned(move: values.Migration) -> bool:
+def is_uncleaned(move: values.Migration) -> bool:
     """Whether it is an evacuation whose source has not cleaned up."""
     return (move.type, move.status) == (EVACUATION, _DONE)
 
@@ -650,7 +650,7 @@ def _evacuated_from(
     """The sources of evacuations before the clean-up. A deleted node never cleans up."""
     for move in moves:
         node = reading.node_at(move.source_host, move.source_node)
-        if node and _is_uncleaned(move):
+        if node and is_uncleaned(move):
             yield node
 
 

@@ -2,10 +2,9 @@
 """The fewest moves after which hosts are evenly used, and of those the smallest. Pure.
 
 First ranges of shares are tried that need few moves at least (``evenness``): the move that brings
-most amounts into the range comes first, until all hosts are in it. Then a search deepens from the
-bound: it tries every set of fewer moves, in an order in which each has room, and leaves a state as
-soon as the bound of what is left is higher than the moves that are left. In a large cloud it ends
-early; then the answer is the plan so far with the bound.
+most amounts into the range comes first, until all hosts are in it. Then ``fewest`` tries every set
+of fewer moves, from the bound on. In a large cloud it ends early; then the answer is the plan so
+far with the bound.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, S
 from osc_placement.engine.candidates.budget import SearchTooLong
 from osc_placement.search import placing
 from osc_placement.workflows.cloud import servers
-from osc_placement.workflows.moving import evenness
+from osc_placement.workflows.moving import evenness, fewest
 from osc_placement.workflows.moving.evenness import NEVER, TOLERANCE, HostShare
 from osc_placement.workflows.moving.places import Moves, Wanted
 from osc_placement.workflows.moving.steps import Amounts, DrainStep, IsKept
@@ -138,7 +137,7 @@ class _Search:
         self._left = functools.reduce(functools.partial(after, moves), done, moves.free((), ()))
         self._places = LastPlaces(moves, flavors, self._left)
         self._freed = {server.key: moves.freed_by(server) for server in part.movable}
-        self._steps: list[DrainStep] = []
+        self.steps: list[DrainStep] = []
         self._weight = {
             server.key: sum(
                 server.allocations.get(uuid, {}).get(part.name, 0)
@@ -201,8 +200,13 @@ class _Search:
             for root in self._roots
         ]
 
-    def _put(self, step: DrainStep, sign: int = 1) -> None:
-        """Let a step end, or take it back."""
+    def put(self, step: DrainStep) -> None:
+        self._put(step, 1)
+
+    def take_back(self) -> None:
+        self._put(self.steps[-1], -1)
+
+    def _put(self, step: DrainStep, sign: int) -> None:
         server, option = step.server, step.option
         for slot, amount in option.amounts.items():
             self._left[slot] -= sign * amount
@@ -212,10 +216,10 @@ class _Search:
         self._used[option.root_uuid] += sign * self._taken(step)
         if sign > 0:
             del self._waiting[server.root_uuid][server.key]
-            self._steps.append(step)
+            self.steps.append(step)
         else:
             self._waiting[server.root_uuid][server.key] = server
-            self._steps.pop()
+            self.steps.pop()
         self._places.change((*option.amounts, *self._freed[server.key]), self._left)
 
     def _taken(self, step: DrainStep) -> int:
@@ -229,14 +233,14 @@ class _Search:
             return False
         if self._places.lost(option, self._left):
             return False
-        return self._is_kept is None or self._is_kept([*self._steps, DrainStep(server, option)])
+        return self._is_kept is None or self._is_kept([*self.steps, DrainStep(server, option)])
 
     def replay(self, steps: Sequence[DrainStep]) -> None:
         """The state after these steps, and no others."""
-        while self._steps:
-            self._put(self._steps[-1], -1)
+        while self.steps:
+            self.take_back()
         for step in steps:
-            self._put(step)
+            self.put(step)
 
     def preferred(self, within: float, most_moves: int) -> tuple[DrainStep, ...] | None:
         """The fewest steps that the preferred moves of some ranges need; None if they need more."""
@@ -248,24 +252,24 @@ class _Search:
                 lowest = mean - within * at / _RANGES
                 self.replay(())
                 if self._fill(lowest, lowest + within, most_moves):
-                    plans.append(tuple(self._steps))
-                    most_moves = len(self._steps)
+                    plans.append(tuple(self.steps))
+                    most_moves = len(self.steps)
         except SearchTooLong:
             pass
         self.replay(())
-        return min(plans, key=lambda steps: (len(steps), _total(steps)), default=None)
+        return min(plans, key=lambda steps: (len(steps), fewest.total(steps)), default=None)
 
     def _fill(self, lowest: float, highest: float, most_moves: int) -> bool:
         """Put the best steps until the shares are in a range; whether at most so many do it."""
-        while len(self._steps) <= most_moves:
+        while len(self.steps) <= most_moves:
             self._budget.check()
             outside = {root: self._outside(root, 0, lowest, highest) for root in self._roots}
             if max(outside.values()) <= 0:
                 return True
             step = self._best_step(lowest, highest)
-            if step is None or len(self._steps) == most_moves:
+            if step is None or len(self.steps) == most_moves:
                 return False
-            self._put(step)
+            self.put(step)
         return False
 
     def _outside(self, root: str, more: int, lowest: float, highest: float) -> float:
@@ -340,49 +344,36 @@ class _Search:
         effort: int,
     ) -> tuple[tuple[DrainStep, ...] | None, int, bool]:
         """``(the fewest and smallest steps, the bound, whether none are smaller)``."""
-        self._effort = effort
+        self._effort, self._within = effort, within
         limit = most_moves if best is None else len(best)
-        while bound <= limit:
-            self._smallest = best if best is not None and len(best) == bound else None
-            self._seen: set[frozenset[tuple[str, int]]] = set()
-            try:
-                if bound > _DEEPEST:
-                    return best, bound, False
-                self._grow(within, bound)
-            except SearchTooLong:
-                self.replay(())
-                return self._smallest or best, bound, False
-            if self._smallest is not None:
-                return self._smallest, bound, True
-            bound += 1
-        return None, bound, True
+        if bound > _DEEPEST:
+            return best, bound, False
+        answer = fewest.find(self, bound, min(limit, _DEEPEST), best)
+        if answer.steps is None and limit > _DEEPEST:
+            return best, answer.at_least, False
+        return answer.steps, answer.at_least, answer.is_smallest
 
-    def _grow(self, within: float, depth: int) -> None:
-        """Try every set of ``depth`` further steps; raises SearchTooLong."""
+    def spend(self) -> None:
         self._budget.step()
         self._effort -= len(self._roots)
         if self._effort < 0:
             raise SearchTooLong(seconds=0)
-        state = frozenset((step.server.key, id(step.option)) for step in self._steps)
-        if state in self._seen:
-            return
-        self._seen.add(state)
-        hosts = self.hosts()
-        if evenness.spread(hosts) <= within + TOLERANCE:
-            self._smallest = tuple(self._steps)
-            return
-        if evenness.least_moves(hosts, within) > depth:
-            return
-        for root in self._roots:
-            for server in self._different(root):
-                for option, _ in self._options[server.key]:
-                    total = _total(self._steps) + server.size[0]
-                    if self._smallest is not None and total >= _total(self._smallest):
-                        break
-                    if self._is_possible(server, option):
-                        self._put(DrainStep(server, option))
-                        self._grow(within, depth - 1)
-                        self._put(self._steps[-1], -1)
+
+    def key(self) -> Hashable:
+        return frozenset((step.server.key, id(step.option)) for step in self.steps)
+
+    def is_reached(self) -> bool:
+        return evenness.spread(self.hosts()) <= self._within + TOLERANCE
+
+    def bound(self) -> int:
+        return evenness.least_moves(self.hosts(), self._within)
+
+    def possible(self, depth: int) -> Iterator[DrainStep]:
+        waiting = [server for root in self._roots for server in self._different(root)]
+        for server in sorted(waiting, key=lambda server: server.size):
+            for option, _ in self._options[server.key]:
+                if self._is_possible(server, option):
+                    yield DrainStep(server, option)
 
 
 def _amount(tree: Collection[str], option: placing.Option, name: str) -> int:
@@ -396,7 +387,3 @@ def _rank(
 ) -> tuple[float, int, str, str]:
     amount, server, option = gain
     return -round(amount, 6), *server.size, option.root_uuid
-
-
-def _total(steps: Sequence[DrainStep]) -> int:
-    return sum(step.server.size[0] for step in steps)

@@ -13,9 +13,7 @@ from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from osc_placement import errors
 from osc_placement.client import api
 from osc_placement.engine import state
-from osc_placement.engine.candidates.budget import SearchBudget, SearchTooLong
-from osc_placement.model.name import and_more, counted
-from osc_placement.scheduling.answer import Caveats
+from osc_placement.model.name import and_more
 from osc_placement.scheduling.case import Way
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.search import placing
@@ -120,32 +118,27 @@ class _Balance:
         self._avoided = servers.roots_named(read.base, options.avoid, compute)
         self._scope = self._chosen()
         known = read.servers
-        placed = servers.servers_on(
-            read.base, hosts_of(read.base), known.cases, known.groups, known.migrations
-        )
-        resting = [it for it in placed if (it.uuid, it.root_uuid) in read.stand.resting]
         self._cold = planner.named_servers("--cold", options.cold, read.on_hosts.servers)
         self._excluded = planner.named_servers("--except", options.excluded, read.on_hosts.servers)
         self._leaving = ways.leaving(
-            resting, known.cases, HostVerdicts(read.base, compute), only_cold=self._cold
+            read.resting(), known.cases, HostVerdicts(read.base, compute), only_cold=self._cold
         )
         moving = {server.key: server for server in self._leaving.moving}
+        placed = known.on(read.base, hosts_of(read.base))
         self._placed = [moving.get(server.key, server) for server in placed]
-        self._moves = places.Moves(
+        self._moves = planner.aimed_moves(
             read.base,
             self._placed,
-            SearchBudget(request.seconds),
-            more=list(request.flavors.values()),
-            without=self._avoided,
-            groups=known.groups,
-            refused=self._refused,
-            root_of=compute.root_of,
-            is_aimed=True,
+            known.groups,
+            compute,
+            request.seconds,
+            request.flavors.values(),
+            self._avoided,
         )
         self._preference = targets.Preference(self._moves, (), request.flavors)
         self.stay: dict[str, int] = {}
         self._of_kind: dict[Hashable, frozenset[str]] = {}
-        self._doubts: list[str] = []
+        self._kept: reserve_plan.FailureReserve | None = None
         #: ``{root UUID: which class it lacks}``
         self._lacking: dict[str, str] = {}
         self._movable = [server for server in self._placed if self._may_move(server)]
@@ -215,6 +208,9 @@ class _Balance:
         parts = list(self._parts())
         counting = {root for _, roots in parts for root in roots}
         self._check(counting)
+        self._kept, of_reserve = reserve_plan.before_plan(
+            self._names, self._read.servers, self._request.options.keep, self._request.seconds
+        )
         done: list[steps.DrainStep] = []
         balanced = [self._part(name, roots, done) for name, roots in parts]
         waves = self._waves(done, balanced)
@@ -229,7 +225,7 @@ class _Balance:
             anew=self._request.anew,
         )
         names = [self._left_out(root) for root in self._scope if root not in counting]
-        caveats = planner.caveats(*read, placed, counting) + Caveats(tuple(self._doubts))
+        caveats = planner.caveats(*read, placed, counting) + of_reserve
         return BalancePlan(plan, caveats, balanced, tuple(dict.fromkeys(names)), self.stay)
 
     def _left_out(self, root: str) -> str:
@@ -278,26 +274,8 @@ class _Balance:
 
     def _is_kept(self, done: Sequence[steps.DrainStep]) -> steps.IsKept | None:
         """Whether the reserve is there after steps; None if none is asked for."""
-        kept = self._reserve
+        kept = self._kept
         return None if kept is None else lambda more: kept.is_kept((), [*done, *more])
-
-    @functools.cached_property
-    def _reserve(self) -> reserve_plan.FailureReserve | None:
-        """What the cloud survives now; None if it is not asked for, or the time is too short."""
-        failures, seconds = self._request.options.keep, self._request.seconds
-        what = f"whether any {counted(failures, 'host')} may fail after the plan"
-        known = self._read.servers
-        self._doubts = [f"{what}: {text}" for text in known.caveats.doubts] if failures else []
-        if not failures:
-            return None
-        budget = SearchBudget(seconds)
-        try:
-            return reserve_plan.FailureReserve(
-                self._base, known, self._compute, failures, budget, ()
-            )
-        except SearchTooLong as error:
-            self._doubts.append(f"{what}: {error}")
-            return None
 
     def _why_not(self, answer: balance.Balanced) -> str:
         """Why the limit is not reached; empty if it is."""

@@ -111,6 +111,10 @@ def _followed(plan: document.MovePlan, move: document.PlannedMove, reading: Clou
     return FollowedStep(move, FollowedState.ELSEWHERE, host, f"planned: {move.target}")
 
 
+#: What to do about a server that moves.
+_WAIT = "wait for its end"
+
+
 class Motion(NamedTuple):
     """Why a server is not at rest, and the command or the sentence that ends it."""
 
@@ -128,7 +132,8 @@ def _in_motion(reading: Cloud, server: values.Server) -> Motion | None:
         confirm = command_line.line("server migration confirm", server.uuid)
         return Motion(FollowedState.CONFIRM, now.why(), confirm)
     if not now.is_settled:
-        return Motion(FollowedState.MOVING, now.why())
+        audit = nova_servers.audit_of_move(reading, now, server.host or "")
+        return Motion(FollowedState.MOVING, f"{now.why()}: {audit or _WAIT}")
     if server.status == "ERROR":
         reset = command_line.line("server set", server.uuid, options=server_moves.RESET)
         return Motion(FollowedState.ERROR, "the move failed: if the guest runs", reset)
@@ -198,12 +203,13 @@ def verify_empty(
     if not named:
         return states
     read = observe_on(client, named, nova, context)
-    return [*states, *_host_states(read, nova.compute, again)]
+    return [*states, *host_states(read, nova.compute, again)]
 
 
-def _host_states(
-    read: observe_hosts.HostsRead, compute: ServerHosts, again: str
+def host_states(
+    read: observe_hosts.HostsRead, compute: ServerHosts, again: str = ""
 ) -> Iterator[HostState]:
+    """What is left on the hosts that were read."""
     stand = nova_servers.standing(read.base, read.on_hosts, compute)
     reading = nova_servers.reading_of(read.base, read.on_hosts, compute)
     why = {**dict.fromkeys(stand.resting, "it is there"), **stand.held, **stand.doubtful}
@@ -214,10 +220,11 @@ def _host_states(
         left = [*_enabled(host, compute)]
         for uuid in on_host:
             server = reading.servers[uuid]
-            now = _in_motion(reading, server)
             drain = again or command_line.line("placement host drain", host)
-            command = now.command if now else drain
-            left.append(Leftover(host, server.name, uuid, why[uuid, root], command))
+            reason, command = why[uuid, root], drain
+            if now := _in_motion(reading, server):
+                reason, command = now.reason, now.command
+            left.append(Leftover(host, server.name, uuid, reason, command))
         for uuid in sorted(set(servers.consumers_on(read.base, root)).difference(on_host)):
             left.append(_consumer(reading, host, uuid))
         yield HostState(host, tuple(left))
@@ -241,6 +248,17 @@ def _consumer(reading: Cloud, host: str, uuid: str) -> Leftover:
         reason = f"its {migration.type} is {migration.status}, and has allocations here"
     elif server is not None:
         reason = f"nova has it on {server.host}, and it has allocations here"
-    options = (("--repair", None), ("--host", host))
-    audit = command_line.line("placement allocation audit", options=options)
-    return Leftover(host, server.name if server else "", uuid, reason, audit)
+    of_host = ("--host", host)
+    options = (("--repair", None), of_host)
+    command = command_line.line("placement allocation audit", options=options)
+    if server is None:
+        return Leftover(host, "", uuid, reason, command)
+    now = _in_motion(reading, server)
+    if now is not None and now.state is not FollowedState.ERROR:
+        reason, command = f"{reason}: {now.reason}", now.command
+    elif any(map(server_moves.is_uncleaned, reading.migrations_of.get(server.uuid, ()))):
+        reason, command = f"{reason}: nova-compute of {host} removes them when it starts", ""
+    elif server.host and reading.node_of(server) is None:
+        reason = f"nova has it on {server.host}, and lists no compute node of this host"
+        command = command_line.line("placement provider audit", options=[of_host])
+    return Leftover(host, server.name, uuid, reason, command)

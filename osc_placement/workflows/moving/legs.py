@@ -16,11 +16,11 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 import itertools
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 
 from osc_placement.engine.candidates.budget import SearchTooLong
-from osc_placement.search import placing
 from osc_placement.workflows.cloud import servers
 from osc_placement.workflows.moving import steps
 from osc_placement.workflows.moving.places import Moves
@@ -269,7 +269,8 @@ class _Planner:
     def _every_leg(self, now: _Point, roots: Sequence[str]) -> Iterator[Leg]:
         """A leg with these hosts for each distribution of their servers. Raises SearchTooLong."""
         targets = self.preference(now.moves, roots, now.waiting)
-        for done in self._ends(now, roots):
+        moving, spend = now.moves.servers_on(roots), functools.partial(self._spend, now.moves)
+        for done in steps.ends(now.moves, roots, moving, spend):
             self.effort -= len(now.moves.base.providers) if now.reserve else 1
             if now.reserve is None or now.reserve.is_kept(roots, done):
                 yield Leg(
@@ -279,53 +280,11 @@ class _Planner:
                     ),
                 )
 
-    def _ends(self, now: _Point, roots: Sequence[str]) -> Iterator[tuple[steps.DrainStep, ...]]:
-        moving, moves = now.moves.servers_on(roots), now.moves
-        free = moves.free(roots, ())
-        options = {server.key: moves.options_for(server, roots) for server in moving}
-        freed = {
-            server.key: {
-                slot: amount
-                for slot, amount in moves.freed_by(server).items()
-                if moves.base.providers[slot[0]].root_uuid not in roots
-            }
-            for server in moving
-        }
-        is_ordered = not any(freed.values())
-        seen: set[Hashable] = set()
-
-        def grow(
-            done: tuple[steps.DrainStep, ...],
-            waiting: tuple[servers.PlacedServer, ...],
-            left: steps.Amounts,
-        ) -> Iterator[tuple[steps.DrainStep, ...]]:
-            self.effort -= 1
-            if self.effort < 0:
-                raise SearchTooLong(seconds=0)
-            now.moves.budget.step()
-            placed = collections.Counter(
-                (*_alike(moves, step.server), id(step.option)) for step in done
-            )
-            state = frozenset(placed.items())
-            if state in seen:
-                return
-            seen.add(state)
-            if not waiting:
-                yield done
-                return
-            for at, server in enumerate(waiting[:1] if is_ordered else waiting):
-                rest = waiting[:at] + waiting[at + 1 :]
-                for option in options[server.key]:
-                    if option.fits(left):
-                        after = _changed(left, option.amounts, -1)
-                        after = _changed(after, freed[server.key], 1)
-                        yield from grow((*done, steps.DrainStep(server, option)), rest, after)
-
-        yield from grow((), tuple(moving), free)
-
-
-def _changed(left: steps.Amounts, amounts: placing.Amounts, sign: int) -> steps.Amounts:
-    return {**left, **{slot: left[slot] + sign * amount for slot, amount in amounts.items()}}
+    def _spend(self, moves: Moves) -> None:
+        self.effort -= 1
+        if self.effort < 0:
+            raise SearchTooLong(seconds=0)
+        moves.budget.step()
 
 
 def _alike(moves: Moves, server: servers.PlacedServer) -> tuple[Hashable, ...]:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fewest live moves after which a flavor fits, and of those the smallest. Pure.
 
-The search deepens: no move, then one, then two. A state is left as soon as the moves that are left
-cannot make room: a host lacks so much of a class that its largest servers together do not free it.
-So with as many moves as this bound needs, only servers of hosts that are nearly free enough move;
-with more, a server may also move to make room for another one::
+``fewest`` tries them. A state is left as soon as the moves that are left cannot make room: a host
+lacks so much of a class that its largest servers together do not free it. So with as many moves as
+this bound needs, only servers of hosts that are nearly free enough move; with more, a server may
+also move to make room for another one::
 
     hosts a and b, 8 VCPU each; on a servers of 2 and 4, on b one of 5; a flavor of 4 VCPU
     bound: a has 2 free, so one of its servers must go; the server of 2 fits on b: one move
@@ -15,42 +15,16 @@ from __future__ import annotations
 import dataclasses
 import heapq
 import itertools
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 
-from osc_placement.engine.candidates.budget import SearchTooLong
 from osc_placement.search import placing
 from osc_placement.workflows.cloud import servers
+from osc_placement.workflows.moving import fewest
 from osc_placement.workflows.moving.places import Moves, Wanted
+from osc_placement.workflows.moving.steps import Amounts, DrainStep
 
-Amounts = Mapping[placing.Slot, int]
 #: More moves than any cloud has servers.
 _NEVER = 1 << 30
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class RoomMove:
-    """A server that moves live, and its option on another host."""
-
-    server: servers.PlacedServer
-    option: placing.Option
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class MadeRoom:
-    """``moves`` in their order; None if none were found.
-
-    ``at_least``: it is proven that fewer moves than this are not enough. ``is_smallest``: no plan
-    with as many moves has smaller servers.
-    """
-
-    moves: tuple[RoomMove, ...] | None
-    at_least: int
-    is_smallest: bool = True
-
-    @property
-    def is_proven(self) -> bool:
-        """Whether fewer moves are not enough."""
-        return self.moves is not None and len(self.moves) == self.at_least
 
 
 def find(
@@ -59,26 +33,17 @@ def find(
     count: int,
     movable: Sequence[servers.PlacedServer],
     limit: int,
-) -> MadeRoom:
+) -> fewest.Fewest:
     """The fewest of at most ``limit`` moves after which a request fits ``count`` times.
 
     ``wanted`` is among the ``more`` of ``moves``. ``movable`` are the servers that may move, none
-    of a group with affinity; each moves once. Of plans with equally many moves the one with the
-    smallest servers is taken.
+    of a group with affinity; each moves once.
     """
-    search = _Search(moves, wanted, count, movable)
-    for depth in range(limit + 1):
-        try:
-            steps = search.at_depth(depth)
-        except SearchTooLong:
-            return MadeRoom(search.best, depth, is_smallest=False)
-        if steps is not None:
-            return MadeRoom(steps, depth)
-    return MadeRoom(None, limit + 1)
+    return fewest.find(_Room(moves, wanted, count, movable), 0, limit)
 
 
-class _Search:
-    """Depth first over sequences of moves.
+class _Room:
+    """What is free, and the moves that are needed at least.
 
     The options of the request are in parts that share no provider: mostly one part a host.
     """
@@ -93,7 +58,6 @@ class _Search:
         self._moves, self._count = moves, count
         self._options = moves.options_of(wanted.kind, ())
         self._movable = sorted(movable, key=lambda server: server.size)
-        self._free = dict(moves.free((), ()))
         self._targets = {
             server.key: moves.options_for(server, [server.root_uuid]) for server in self._movable
         }
@@ -104,68 +68,62 @@ class _Search:
         self._part_at = {slot: at for at, part in enumerate(self._parts) for slot in part.slots}
         #: Whether a move may free something in several parts: then their costs cannot be added.
         self._spans = any(len(self._parts_of(server)) > 1 for server in self._movable)
-        self.best: tuple[RoomMove, ...] | None = None
-        self._seen: set[tuple[frozenset[str], frozenset[tuple[placing.Slot, int]]]] = set()
+        self.steps: list[DrainStep] = []
+        free = moves.free((), ())
+        #: What is free, and the costs of each part, after each of the steps.
+        self._states = [(free, [part.costs(free, (), count) for part in self._parts])]
 
-    def at_depth(self, depth: int) -> tuple[RoomMove, ...] | None:
-        """A plan of exactly this many moves, the smallest; None if there is none.
-
-        Raises SearchTooLong; then ``best`` is the best plan so far.
-        """
-        self._seen.clear()
-        costs = [part.costs(self._free, frozenset(), self._count) for part in self._parts]
-        self._grow((), self._free, costs, depth)
-        return self.best
-
-    def _grow(
-        self, steps: tuple[RoomMove, ...], left: Amounts, costs: list[list[int]], depth: int
-    ) -> None:
+    def spend(self) -> None:
         self._moves.budget.step()
-        bound = self._bound(costs)
-        if bound > depth:
-            return
-        if depth == 0:
-            if placing.most(self._options, left).least >= self._count:
-                self.best = steps
-            return
-        moved = frozenset(step.server.key for step in steps)
-        state = moved, frozenset(left.items())
-        if state in self._seen:
-            return
-        self._seen.add(state)
+
+    @property
+    def _moved(self) -> frozenset[str]:
+        return frozenset(step.server.key for step in self.steps)
+
+    def key(self) -> Hashable:
+        return self._moved, frozenset(self._states[-1][0].items())
+
+    def is_reached(self) -> bool:
+        left, _ = self._states[-1]
+        return not self.bound() and placing.most(self._options, left).least >= self._count
+
+    def bound(self) -> int:
+        return self._bound(self._states[-1][1])
+
+    def possible(self, depth: int) -> Iterator[DrainStep]:
+        """The moves that may make room with ``depth`` less one more."""
+        (left, costs), moved = self._states[-1], self._moved
         for server in self._movable:
             if server.key in moved:
                 continue
-            if self.best and _total(steps) + server.size[0] >= _total(self.best):
-                return
-            gone = self._changed(
-                costs, self._parts_of(server), _freed(self._moves, left, server), moved, server
-            )
-            if self._bound(gone) >= depth:
-                # Even if it vanished, the other moves would not be enough.
-                continue
-            for option in self._targets[server.key]:
-                if not option.fits(left):
-                    continue
-                after = _freed(self._moves, left, server)
-                for slot, amount in option.amounts.items():
-                    after[slot] -= amount
-                parts = {self._part_at[slot] for slot in option.amounts if slot in self._part_at}
-                parts |= self._parts_of(server)
-                new_costs = self._changed(costs, parts, after, moved, server)
-                self._grow((*steps, RoomMove(server, option)), after, new_costs, depth - 1)
+            parts, freed = self._parts_of(server), _freed(self._moves, left, server)
+            gone = self._changed(costs, parts, freed, moved | {server.key})
+            # Even if it vanished, the other moves might not be enough.
+            if self._bound(gone) < depth:
+                for option in self._targets[server.key]:
+                    if option.fits(left):
+                        yield DrainStep(server, option)
+
+    def put(self, step: DrainStep) -> None:
+        left, costs = self._states[-1]
+        after = _freed(self._moves, left, step.server)
+        for slot, amount in step.option.amounts.items():
+            after[slot] -= amount
+        parts = {self._part_at[slot] for slot in step.option.amounts if slot in self._part_at}
+        parts |= self._parts_of(step.server)
+        self.steps.append(step)
+        self._states.append((after, self._changed(costs, parts, after, self._moved)))
+
+    def take_back(self) -> None:
+        self.steps.pop()
+        self._states.pop()
 
     def _changed(
-        self,
-        costs: list[list[int]],
-        parts: set[int],
-        left: Amounts,
-        moved: frozenset[str],
-        server: servers.PlacedServer,
+        self, costs: list[list[int]], parts: set[int], left: Amounts, moved: frozenset[str]
     ) -> list[list[int]]:
         changed = list(costs)
         for at in parts:
-            changed[at] = self._parts[at].costs(left, moved | {server.key}, self._count)
+            changed[at] = self._parts[at].costs(left, moved, self._count)
         return changed
 
     def _parts_of(self, server: servers.PlacedServer) -> set[int]:
@@ -177,7 +135,6 @@ class _Search:
         }
 
     def _bound(self, costs: list[list[int]]) -> int:
-        """Moves that are needed at least."""
         every = heapq.nsmallest(self._count, itertools.chain.from_iterable(costs))
         if len(every) < self._count:
             return _NEVER
@@ -243,7 +200,3 @@ def _freed(moves: Moves, left: Amounts, server: servers.PlacedServer) -> dict[pl
     """What is free when a server has left its host."""
     freed = moves.freed_by(server)
     return {**left, **{slot: left[slot] + amount for slot, amount in freed.items()}}
-
-
-def _total(steps: Sequence[RoomMove]) -> int:
-    return sum(step.server.size[0] for step in steps)

@@ -16,8 +16,8 @@ from osc_placement import errors
 from osc_placement.client import api
 from osc_placement.engine import state
 from osc_placement.engine.candidates import plans
-from osc_placement.engine.candidates.budget import SearchBudget, SearchTooLong
-from osc_placement.model.name import and_more, counted
+from osc_placement.engine.candidates.budget import SearchTooLong
+from osc_placement.model.name import counted
 from osc_placement.scheduling.answer import Answer, Caveats
 from osc_placement.scheduling.case import Way
 from osc_placement.scheduling.server_hosts import ServerHosts
@@ -228,7 +228,7 @@ def _scheduled(
     everywhere: nova_servers.KnownServers | None,
 ) -> tuple[steps.Schedule, Caveats]:
     """The steps, and what is open about the reserve."""
-    base, roots, failures = found.base, question.roots, request.options.keep
+    roots, failures = question.roots, request.options.keep
     preference = targets.Preference(found, roots, request.flavors)
     order = functools.partial(
         steps.schedule,
@@ -239,32 +239,15 @@ def _scheduled(
         request.options.parallel or 1,
         per_source=request.options.per_source,
     )
-    if everywhere is None:
-        return order(), Caveats()
-    budget = SearchBudget(request.seconds)
-    what = f"whether any {counted(failures, 'host')} may fail after the plan"
+    kept, caveats = reserve_plan.before_plan(
+        question.names, everywhere, failures, request.seconds, roots
+    )
+    if kept is None:
+        return order(), caveats
     try:
-        kept = reserve_plan.FailureReserve(
-            base, everywhere, question.compute, failures, budget, roots
-        )
-        schedule = order(functools.partial(kept.is_kept, roots))
+        return order(functools.partial(kept.is_kept, roots)), caveats
     except SearchTooLong as error:
-        return order(), Caveats((f"{what}: {error}",))
-    return schedule, caveats_of_reserve(kept, everywhere, failures, question.names)
-
-
-def caveats_of_reserve(
-    kept: reserve_plan.FailureReserve,
-    everywhere: nova_servers.KnownServers,
-    failures: int,
-    names: planner.StepNames,
-) -> Caveats:
-    """What is open about the reserve, and what was not kept before the plan."""
-    what = f"whether any {counted(failures, 'host')} may fail after the plan"
-    lost = [" and ".join(map(names.host, failure)) for failure in kept.lost]
-    notes = (f"not kept, because it is so without the plan: {and_more(lost)} may not fail",)
-    doubts = tuple(f"{what}: {text}" for text in everywhere.caveats.doubts)
-    return Caveats(doubts, notes if lost else ())
+        return order(), reserve_plan.too_long(failures, error)
 
 
 def _changes(
@@ -356,17 +339,10 @@ class HostServers:
 
     def moves(self, flavors: Mapping[str, places.Wanted], seconds: float) -> places.Moves:
         """Where the servers could go; ``flavors`` are among the requests."""
-        base, compute = self._read.base, self.compute
-        return places.Moves(
-            base,
-            self.moving,
-            SearchBudget(seconds),
-            more=list(flavors.values()),
-            without=servers.roots_named(base, self._options.avoid, compute),
-            groups=self._read.nova.groups,
-            refused=compute.refused(base.tree),
-            root_of=compute.root_of,
-            is_aimed=True,
+        base, groups = self._read.base, self._read.nova.groups
+        without = servers.roots_named(base, self._options.avoid, self.compute)
+        return planner.aimed_moves(
+            base, self.moving, groups, self.compute, seconds, flavors.values(), without
         )
 
     def _why_blocked(self, server: servers.PlacedServer) -> str:
@@ -400,7 +376,7 @@ def reasons(
     unplaced = {each.server.key: each.reasons for each in verdict.unplaced}
     default = _NO_ORDER if schedule.is_proven else "the time did not suffice to find an order"
     if verdict.answer is Answer.NO:
-        default = "it fits only without other servers of these hosts"
+        default = stop.ONLY_WITHOUT_OTHERS
     kept_back = dict.fromkeys(schedule.kept_back, (KEPT_BACK,))
     return {
         (each.uuid, each.root_uuid): kept_back.get(each.key) or unplaced.get(each.key) or (default,)

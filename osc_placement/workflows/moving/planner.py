@@ -18,16 +18,18 @@ from typing import NamedTuple, Protocol, TypeVar
 from osc_placement import errors
 from osc_placement.client import api
 from osc_placement.engine import state
+from osc_placement.engine.candidates.budget import SearchBudget
 from osc_placement.nova import values
 from osc_placement.scheduling.answer import Caveats
-from osc_placement.scheduling.case import Way
+from osc_placement.scheduling.case import GroupMembers, Way
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.search import placing
 from osc_placement.workflows.cloud import nova_servers, observe_hosts, source, ways
 from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.cloud.hosts import hosts_of
 from osc_placement.workflows.cloud.servers import PlacedServer
 from osc_placement.workflows.moving import document, follow, steps
-from osc_placement.workflows.moving.places import Moves
+from osc_placement.workflows.moving.places import Moves, Wanted
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -128,6 +130,11 @@ class EveryServer(NamedTuple):
     on_hosts: nova_servers.ServersOnHosts
     stand: nova_servers.Standing
 
+    def resting(self) -> list[PlacedServer]:
+        """The servers that are at rest where they have allocations."""
+        placed = self.servers.on(self.base, hosts_of(self.base))
+        return [it for it in placed if (it.uuid, it.root_uuid) in self.stand.resting]
+
 
 def read_every_server(
     client: api.Client, nova: nova_servers.NovaReader, context: ReadContext
@@ -150,6 +157,29 @@ def doubts_of_moved(
     # What can refuse other servers is no doubt.
     uuids = [move.server for move in planned.moves]
     return Caveats(nova.requests(read.on_hosts, uuids).caveats.doubts if uuids else ())
+
+
+def aimed_moves(
+    base: state.CloudState,
+    moving: Sequence[PlacedServer],
+    groups: Mapping[str, GroupMembers],
+    compute: ServerHosts,
+    seconds: float,
+    more: Iterable[Wanted],
+    without: Collection[str] = (),
+) -> Moves:
+    """Where servers could go by steps that name their targets."""
+    return Moves(
+        base,
+        moving,
+        SearchBudget(seconds),
+        more,
+        without,
+        groups,
+        compute.refused(base.tree),
+        compute.root_of,
+        is_aimed=True,
+    )
 
 
 def caveats(

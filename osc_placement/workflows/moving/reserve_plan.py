@@ -15,13 +15,16 @@ import itertools
 from collections.abc import Collection, Iterator, Sequence
 
 from osc_placement.engine import record, state
-from osc_placement.engine.candidates.budget import SearchBudget
+from osc_placement.engine.candidates.budget import SearchBudget, SearchTooLong
+from osc_placement.model.name import and_more, counted
+from osc_placement.scheduling.answer import Caveats
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud import nova_servers, servers, ways
 from osc_placement.workflows.cloud.host_verdicts import HostVerdicts
 from osc_placement.workflows.cloud.hosts import hosts_of
 from osc_placement.workflows.moving import steps
 from osc_placement.workflows.moving.places import Moves, Placement
+from osc_placement.workflows.moving.planner import StepNames
 
 Failure = tuple[str, ...]
 
@@ -44,9 +47,8 @@ class FailureReserve:
     ) -> None:
         self._budget, self._failures, self._hosts = budget, failures, hosts_of(base)
         base = in_service(base, drained)
-        placed = servers.servers_on(base, self._hosts, known.cases, known.groups, known.migrations)
         left = ways.leaving(
-            placed,
+            known.on(base, self._hosts),
             known.cases,
             HostVerdicts(base, compute),
             ways.OFF_A_DEAD_HOST,
@@ -111,6 +113,40 @@ class FailureReserve:
         for failure in itertools.combinations(hosts, min(self._failures, len(hosts))):
             if moves.servers_on(failure):
                 yield failure
+
+
+def before_plan(
+    names: StepNames,
+    everywhere: nova_servers.KnownServers | None,
+    failures: int,
+    seconds: float,
+    drained: Collection[str] = (),
+) -> tuple[FailureReserve | None, Caveats]:
+    """What the cloud survives, and what is open about it or lost without a plan.
+
+    None if it is not asked for (``failures`` is 0, or nothing was read ``everywhere``), or if the
+    time is too short.
+    """
+    if everywhere is None or not failures:
+        return None, Caveats()
+    budget = SearchBudget(seconds)
+    try:
+        kept = FailureReserve(names.base, everywhere, names.compute, failures, budget, drained)
+    except SearchTooLong as error:
+        return None, too_long(failures, error)
+    lost = [" and ".join(map(names.host, failure)) for failure in kept.lost]
+    notes = (f"not kept, because it is so without the plan: {and_more(lost)} may not fail",)
+    doubts = tuple(f"{_what(failures)}: {text}" for text in everywhere.caveats.doubts)
+    return kept, Caveats(doubts, notes if lost else ())
+
+
+def too_long(failures: int, error: SearchTooLong) -> Caveats:
+    """That the time did not suffice to keep the reserve."""
+    return Caveats((f"{_what(failures)}: {error}",))
+
+
+def _what(failures: int) -> str:
+    return f"whether any {counted(failures, 'host')} may fail after the plan"
 
 
 def in_service(base: state.CloudState, roots: Collection[str]) -> state.CloudState:

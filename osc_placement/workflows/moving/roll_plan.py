@@ -10,8 +10,7 @@ import dataclasses
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from osc_placement.client import api
-from osc_placement.engine.candidates.budget import SearchBudget, SearchTooLong
-from osc_placement.model.name import counted
+from osc_placement.engine.candidates.budget import SearchTooLong
 from osc_placement.scheduling.answer import Caveats
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.search import placing
@@ -278,23 +277,10 @@ class _Roll:
         return dataclasses.replace(server, answers=self._verdicts.of(case))
 
     def _reserve(self) -> tuple[reserve_plan.FailureReserve | None, Caveats]:
-        request, failures = self._request, self._request.options.keep
-        if self._everywhere is None:
-            return None, Caveats()
-        try:
-            kept = reserve_plan.FailureReserve(
-                self._base,
-                self._everywhere,
-                self._compute,
-                failures,
-                SearchBudget(request.seconds),
-                self._started,
-            )
-        except SearchTooLong as error:
-            what = f"whether any {counted(failures, 'host')} may fail after the plan"
-            return None, Caveats((f"{what}: {error}",))
-        names = self._hosts.names
-        return kept, drain_plan.caveats_of_reserve(kept, self._everywhere, failures, names)
+        request, names = self._request, self._hosts.names
+        return reserve_plan.before_plan(
+            names, self._everywhere, request.options.keep, request.seconds, self._started
+        )
 
     def _why_left(self, answer: legs.Legs, root: str) -> tuple[str, ...]:
         """Why no leg empties a host, on the state after all legs."""

@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 
 from osc_placement.client import api
-from osc_placement.engine.candidates.budget import SearchBudget
 from osc_placement.model import command_line
 from osc_placement.scheduling.case import Case, Way
 from osc_placement.scheduling.server_hosts import ServerHosts
@@ -22,27 +21,19 @@ from osc_placement.workflows.cloud import (
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.host_verdicts import HostVerdicts
 from osc_placement.workflows.cloud.hosts import hosts_of
-from osc_placement.workflows.moving import document, make_room, places, planner
+from osc_placement.workflows.moving import document, fewest, make_room, places, planner
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class RoomPlan(planner.Planned):
     """``fits``: how often the request fits before the moves.
 
-    ``is_made``: whether moves were found; one after the other, each in a wave of its own. Fewer
-    than ``at_least`` moves are not enough. ``is_smallest``: no plan with as many moves has smaller
-    servers. What the plan did not check can make the answer wrong: what is free, or a move.
+    The moves of ``answer`` are one after the other, each in a wave of its own. What the plan did
+    not check can make the answer wrong: what is free, or a move.
     """
 
     fits: int
-    is_made: bool
-    at_least: int
-    is_smallest: bool
-
-    @property
-    def is_proven(self) -> bool:
-        """Whether fewer moves are not enough."""
-        return self.is_made and len(self.plan.moves) == self.at_least
+    answer: fewest.Fewest
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -89,20 +80,12 @@ def _decide(read: planner.EveryServer, request: RoomRequest, compute: ServerHost
     base = read.base
     leaving, wanted = _leaving(read, request, compute)
     movable = [server for server in leaving.moving if server.way and not server.together]
-    moves = places.Moves(
-        base,
-        movable,
-        SearchBudget(request.seconds),
-        [wanted],
-        groups=read.servers.groups,
-        refused=compute.refused(base.tree),
-        root_of=compute.root_of,
-        is_aimed=True,
-    )
+    groups, seconds = read.servers.groups, request.seconds
+    moves = planner.aimed_moves(base, movable, groups, compute, seconds, [wanted])
     options = moves.options_of(wanted.kind, ())
     fits = placing.most(options, moves.free((), ())).least
     made = make_room.find(moves, wanted, request.number, movable, request.most_moves)
-    steps = made.moves or ()
+    steps = made.steps or ()
     names = planner.StepNames(base, compute, read.on_hosts.servers)
     placed = [(step.server, step.option) for step in steps]
     plan = document.MovePlan(
@@ -113,16 +96,14 @@ def _decide(read: planner.EveryServer, request: RoomRequest, compute: ServerHost
         anew=_command(request),
     )
     caveats = planner.caveats(read, compute, moves, leaving, placed, hosts_of(base))
-    return RoomPlan(plan, caveats, fits, made.moves is not None, made.at_least, made.is_smallest)
+    return RoomPlan(plan, caveats, fits, made)
 
 
 def _leaving(
     read: planner.EveryServer, request: RoomRequest, compute: ServerHosts
 ) -> tuple[ways.Leaving, places.Wanted]:
     """The servers at rest that nova moves live, and the request that is to fit."""
-    base, known = read.base, read.servers
-    placed = servers.servers_on(base, hosts_of(base), known.cases, known.groups, known.migrations)
-    verdicts = HostVerdicts(base, compute)
+    verdicts = HostVerdicts(read.base, compute)
     wanted = places.Wanted(servers.queries_of(request.case)[:1], verdicts.of(request.case))
-    resting = (it for it in placed if (it.uuid, it.root_uuid) in read.stand.resting)
-    return ways.leaving(resting, known.cases, verdicts, (Way.LIVE_MIGRATE,)), wanted
+    leaving = ways.leaving(read.resting(), read.servers.cases, verdicts, (Way.LIVE_MIGRATE,))
+    return leaving, wanted

@@ -18,7 +18,7 @@ from __future__ import annotations
 import bisect
 import collections
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from osc_placement.engine import record, state
@@ -133,6 +133,19 @@ def moves_all(moves: Moves, stopped: Sequence[str], moving: Sequence[servers.Pla
     return len(problem.preferred()) == len(moving) or problem.exact() is not None
 
 
+def ends(
+    moves: Moves,
+    stopped: Sequence[str],
+    moving: Sequence[servers.PlacedServer],
+    spend: Callable[[], None],
+) -> Iterator[tuple[DrainStep, ...]]:
+    """Steps for all servers, in an order, for each distribution that an order leads to.
+
+    ``spend`` is called for each state and may raise SearchTooLong.
+    """
+    return _Problem(moves, stopped, moving, _AnyTarget()).ends(spend)
+
+
 def after(base: state.CloudState, done: Iterable[DrainStep]) -> state.CloudState:
     """The state after the end of steps."""
     changed: dict[str, record.ConsumerRecord] = {}
@@ -178,6 +191,10 @@ def allocations_of(base: state.CloudState, option: placing.Option) -> allocation
     return found
 
 
+#: Steps, the servers without one, and what is free after the steps.
+_State = tuple[tuple[DrainStep, ...], tuple[servers.PlacedServer, ...], Amounts]
+
+
 class _AnyTarget:
     def rank(
         self, server: servers.PlacedServer, option: placing.Option, left: Amounts
@@ -219,6 +236,10 @@ class _Problem:
 
     def preferred(self) -> list[DrainStep]:
         """Steps with the preferred targets, in the order of the servers; servers may be left."""
+        return self._possible(self._options)
+
+    def _possible(self, options: Mapping[str, Sequence[placing.Option]]) -> list[DrainStep]:
+        """Step after step for whatever server has room by its options, until none has."""
         left: dict[placing.Slot, int] = dict(self.free)
         waiting = list(self.moving)
         steps: list[DrainStep] = []
@@ -226,7 +247,7 @@ class _Problem:
         while waiting and progress:
             progress = False
             for server in list(waiting):
-                fitting = [each for each in self._options[server.key] if each.fits(left)]
+                fitting = [option for option in options[server.key] if option.fits(left)]
                 if not fitting:
                     continue
                 free = left
@@ -242,7 +263,11 @@ class _Problem:
         placement = self._moves.place(self._stopped, self.moving)
         if placement is None:
             return None
-        return self._ordered(placement) or self._search()
+        steps = self._possible({key: [option] for key, option in placement.items()})
+        if len(steps) == len(self.moving):
+            return steps
+        end = next(self.ends(self._moves.budget.step), None)
+        return None if end is None else list(end)
 
     def kept(self, steps: Sequence[DrainStep], is_kept: IsKept) -> list[DrainStep]:
         """The steps, or others for their servers, after which ``is_kept`` holds."""
@@ -268,60 +293,51 @@ class _Problem:
                     break
         return kept
 
-    def _ordered(self, placement: placing.Placement) -> list[DrainStep] | None:
-        """An order for these targets that takes whatever step is possible; None if it ends."""
-        left: dict[placing.Slot, int] = dict(self.free)
-        waiting = list(self.moving)
-        steps: list[DrainStep] = []
-        while waiting:
-            server = next((it for it in waiting if placement[it.key].fits(left)), None)
-            if server is None:
-                return None
-            steps.append(DrainStep(server, placement[server.key]))
-            left = self.after(left, steps[-1])
-            waiting.remove(server)
-        return steps
-
-    def _search(self) -> list[DrainStep] | None:
-        """Every order with every target, without states that failed before."""
-        failed: set[tuple[frozenset[str], tuple[int, ...]]] = set()
-        slots = sorted(self.free)
-        start = self.free
-        stack: list[tuple[Iterator[DrainStep], frozenset[str], Amounts]] = []
-        steps: list[DrainStep] = []
-
-        def choices(waiting: frozenset[str], left: Amounts) -> Iterator[DrainStep]:
-            seen = set()
-            for server in self.moving:
-                alike = server.kind, server.together, tuple(sorted(self._freed[server.key].items()))
-                if server.key not in waiting or alike in seen:
-                    continue
-                seen.add(alike)
-                for option in self._options[server.key]:
-                    if option.fits(left):
-                        yield DrainStep(server, option)
-
-        waiting = frozenset(server.key for server in self.moving)
-        stack.append((choices(waiting, start), waiting, start))
+    def ends(self, spend: Callable[[], None]) -> Iterator[tuple[DrainStep, ...]]:
+        """As the function ``ends``."""
+        alike: dict[str, Hashable] = {
+            server.key: (
+                server.kind,
+                server.together,
+                frozenset(self._freed[server.key].items()),
+            )
+            for server in self.moving
+        }
+        seen: set[Hashable] = set()
+        start: _State = (), tuple(self.moving), self.free
+        stack = [iter([start])]
         while stack:
-            self._moves.budget.step()
-            possible, waiting, left = stack[-1]
-            if not waiting:
-                return steps
-            step = next(possible, None)
-            if step is None:
-                failed.add((waiting, tuple(left[slot] for slot in slots)))
+            state = next(stack[-1], None)
+            if state is None:
                 stack.pop()
-                if steps:
-                    steps.pop()
                 continue
-            after = self.after(left, step)
-            rest = waiting - {step.server.key}
-            if (rest, tuple(after[slot] for slot in slots)) in failed:
+            spend()
+            placed = collections.Counter(
+                (alike[step.server.key], id(step.option)) for step in state[0]
+            )
+            key = frozenset(placed.items())
+            if key in seen:
                 continue
-            steps.append(step)
-            stack.append((choices(rest, after), rest, after))
-        return None
+            seen.add(key)
+            if state[1]:
+                stack.append(self._next(state, alike))
+            else:
+                yield state[0]
+
+    def _next(self, state: _State, alike: Mapping[str, Hashable]) -> Iterator[_State]:
+        """The states after one more step, of servers that are alike only of the first."""
+        done, waiting, left = state
+        tried: set[Hashable] = set()
+        # Where no move frees anything for others, every order is as good as the first.
+        for at, server in enumerate(waiting if any(self._freed.values()) else waiting[:1]):
+            if alike[server.key] in tried:
+                continue
+            tried.add(alike[server.key])
+            rest = waiting[:at] + waiting[at + 1 :]
+            for option in self._options[server.key]:
+                if option.fits(left):
+                    step = DrainStep(server, option)
+                    yield (*done, step), rest, self.after(left, step)
 
     def why(self, step: DrainStep, left: Amounts) -> str:
         options = self._options[step.server.key]

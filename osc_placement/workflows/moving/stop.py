@@ -26,6 +26,7 @@ _SECONDS_TO_NAME = 1.0
 _MOST_NAMED = 20
 
 
+ONLY_WITHOUT_OTHERS = "it fits only without other servers"
 _TOO_MANY = f"a host has more than {options.PER_TREE} candidates for a server"
 
 
@@ -140,7 +141,7 @@ def _unplaced(moves: Moves, hosts: Sequence[str]) -> tuple[tuple[Unplaced, ...],
     ]
     rest = [server for server in every if server not in alone]
     dropped = _dropped(moves, hosts, rest)
-    found += [Unplaced(server, ("it fits only without other servers",)) for server in dropped]
+    found += [Unplaced(server, (ONLY_WITHOUT_OTHERS,)) for server in dropped]
     return tuple(found), moves.shortage(hosts, rest) if dropped else ""
 
 

@@ -352,3 +352,22 @@ def test_host_drain(row: Row, openstack: OpenStack) -> None:
 @table(REFUSED)
 def test_a_bad_input_is_named(row: Row, openstack: OpenStack) -> None:
     row.check(openstack, STATES)
+
+
+@fixtures.ON_ONE_TARGET
+def test_at_80_columns_no_host_is_dropped_and_each_reason_stands_once(openstack: OpenStack) -> None:
+    servers = [*on("old", "s0", "s1", vcpus=4), *on("new", "s2", "s3", vcpus=3)]
+    cloud = cloud_of(HOSTS, s0="old 4", s1="old 4", s2="new 3", s3="new 3", s4="last 3")
+    state = State(cloud, nova_of(*HOSTS, servers=[*servers, *on("last", "s4")]))
+    state.arrange(openstack)
+    outcome = state.run(openstack, f"{DRAIN} old new --max-width 80")
+    assert outcome.code == 3, outcome
+    lines = outcome.stdout.splitlines()
+    assert max(map(len, lines)) <= 80, outcome.stdout
+    text = " ".join(outcome.stdout.replace("|", " ").split())
+    for shown in ("nova-old -> nova-last", "on nova-old", "on nova-new", "free ", " VCPU on last"):
+        assert shown in text, shown
+    # Names stand for UUIDs. Two servers of a host stay for one reason.
+    assert uuid_of("s0") not in text
+    reasons = [line.split("|")[1:5] for line in lines if " on nova-" in line]
+    assert [cells[1].strip() for cells in reasons] == ["on nova-new", "on nova-old"]

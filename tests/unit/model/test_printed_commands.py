@@ -163,14 +163,17 @@ def rolled(name: str) -> None:
 
 def followed(name: str) -> None:
     service = values.ComputeService(name)
-    server: Any = Fake(uuid=UUID, status="ERROR", host=name, name=name)
-    reading: Any = Fake(servers={UUID: server}, migrations={})
+    server: Any = Fake(uuid=UUID, status="ERROR", host=name or "7", name=name)
+    reading: Any = Fake(servers={UUID: server}, migrations={}, migrations_of={}, node_of=str)
     for phase in (server_moves.Phase.WAITING, server_moves.Phase.AT_REST):
         now = Fake(phase=phase, is_settled=True, why=str)
         with mock.patch.object(server_moves, "move_of", return_value=now):
             follow._in_motion(reading, server)
     list(follow._enabled(name, ServerHosts(values.Hosts(compute_services=(service,)))))
-    follow._consumer(reading, name, UUID)
+    with mock.patch.object(follow, "_in_motion", return_value=None):
+        follow._consumer(reading, name, UUID)
+        reading.node_of = lambda _: None
+        follow._consumer(reading, name, UUID)
     read: Any = Fake(base=Fake(providers={UUID: Fake(name=name)}), on_hosts=None, roots=[UUID])
     stand = nova_servers.Standing({(UUID, UUID): server}, {}, {}, frozenset())
     with (
@@ -180,7 +183,7 @@ def followed(name: str) -> None:
         mock.patch.object(servers, "consumers_on", return_value=()),
     ):
         server.status = "ACTIVE"
-        list(follow._host_states(read, ServerHosts(values.Hosts()), ""))
+        list(follow.host_states(read, ServerHosts(values.Hosts())))
 
 
 def evacuated(name: str) -> None:
@@ -194,7 +197,7 @@ def evacuated(name: str) -> None:
 
 def unallocated(name: str) -> None:
     list(nova_servers.Unallocated({UUID: name}, {UUID: name}).lines())
-    nova_servers._next(Fake(), Fake(has_leftovers=True, migrations=(), phase=None), name)  # type: ignore[arg-type]
+    nova_servers.audit_of_move(Fake(), Fake(has_leftovers=True, migrations=(), phase=None), name)  # type: ignore[arg-type]
 
 
 def left_by_a_move(name: str) -> None:
@@ -293,11 +296,11 @@ CASES: dict[str, Case] = {
         with_tree=False,
     ),
     "workflows.cloud.nova_servers:Unallocated.lines": unallocated,
-    "workflows.cloud.nova_servers:_next": unallocated,
+    "workflows.cloud.nova_servers:audit_of_move": unallocated,
     "workflows.moving.document:MovePlan.command_to_continue": drained,
     "workflows.moving.follow:_consumer": followed,
     "workflows.moving.follow:_enabled": followed,
-    "workflows.moving.follow:_host_states": followed,
+    "workflows.moving.follow:host_states": followed,
     "workflows.moving.follow:_in_motion": followed,
     "workflows.moving.roll_gate:check": rolled,
     "workflows.moving.script:_next_leg": rolled,

@@ -35,6 +35,7 @@ from tests.support.moving_cloud import MIGRATION, SERVER, Step, View
 from tests.unit.workflows.repair.allocations.test_stuck import findings, snapshot_of
 
 AUDIT, REPAIR, VOUCHED, HEAL, CHECK = "audit", "audit --repair", "vouched", "heal", "host check"
+DRAIN = "drain"
 #: A repair after somebody has corrected nova's record.
 CORRECTED = "corrected"
 HEALTH, EXPLAIN, PROVIDERS = "health", "explain", "provider audit"
@@ -148,14 +149,24 @@ def of_heal(snapshot: Cloud) -> list[str]:
     return [item.reason for item in heal.plan_heal(snapshot, HealRequest()).skipped]
 
 
-def says_something(snapshot: Cloud, command: str) -> bool:
+def of_drain(snapshot: Cloud) -> list[str]:
+    """What ``host drain`` says about the server: ``--continue``, and with ``--verify-empty``."""
+    states = follow.host_states(_read(snapshot), ServerHosts(snapshot.hosts))
+    left = [
+        f"{item.reason}: {item.command}" for state in states for item in state.left if item.uuid
+    ]
+    return [_followed(snapshot).advice, *left]
+
+
+def says_something(snapshot: Cloud, command: str, min_age: float = 60) -> bool:
     """Whether a command has something to say or to change here."""
     if command == AUDIT:
-        return bool(findings(snapshot))
+        return bool(findings(snapshot, min_age))
     if command == REPAIR:
         # With "no provider", the audit says what to repair first.
-        found = findings(snapshot)
-        return any(item.repair or "no resource provider" in item.proposed.text for item in found)
+        found = findings(snapshot, min_age)
+        said = ("no resource provider", "(--min-age)")
+        return any(item.repair or any(text in str(item) for text in said) for item in found)
     if command == VOUCHED:
         vouched = dataclasses.replace(snapshot, trusts_nova=True)
         return any(item.repair for item in findings(vouched))
@@ -262,6 +273,7 @@ def test_the_printed_commands_end(view: View, change: Callable[[Cloud], Cloud]) 
         AUDIT: named(of_audit(snapshot)),
         HEAL: named(of_heal(snapshot)),
         PROVIDERS: named(of_provider_audit(snapshot)),
+        DRAIN: named(of_drain(snapshot)),
     }
     for commands in next_of.values():
         for command in commands:
@@ -277,17 +289,31 @@ def test_the_printed_commands_end(view: View, change: Callable[[Cloud], Cloud]) 
         assert start not in reached
 
 
+@pytest.mark.parametrize("view", VIEWS, ids=lambda view: str(view.shown()))
+def test_a_command_that_is_printed_while_a_server_moves_finds_it_however_young_the_move_is(
+    view: View,
+) -> None:
+    """Unless the text says to wait."""
+    snapshot = with_room(snapshot_of(view))
+    for text in (*of_host_check(snapshot), *of_heal(snapshot), *of_drain(snapshot)):
+        for command, options in _NAMED.findall(text):
+            (name,) = named([f"{command}{options}"]) or {""}
+            age = 0 if "--min-age" in options else 7200
+            waits = "a minute after" in text or "after ten minutes" in text
+            assert waits or says_something(snapshot, name, age), text
+    step = _followed(snapshot)
+    if step.state is follow.FollowedState.MOVING:
+        assert "wait for its end" in step.advice or named([step.advice]), step
+    else:
+        assert step.advice or step.state is follow.FollowedState.WAITS or step.host, step
+
+
 IN_DOUBT = [
     view
     for view in VIEWS
     if server_moves.move_of(view.reading(), view.reading().servers[SERVER]).phase
     is server_moves.Phase.DISAGREES
 ]
-
-
-def of_drain(snapshot: Cloud) -> list[str]:
-    """What ``host drain --continue`` says about the server."""
-    return [_followed(snapshot).advice]
 
 
 def _followed(snapshot: Cloud) -> follow.FollowedStep:
@@ -305,7 +331,8 @@ def test_all_commands_have_the_same_next_step_for_a_guest_in_doubt(view: View) -
     move = server_moves.move_of(snapshot, snapshot.servers[SERVER])
     step = guest_search.next_step(snapshot, move)
     assert step.startswith("look for the guest on cmp-1 and cmp-2 (virsh list --all)")
-    for texts in (of_drain(snapshot), of_host_check(snapshot), of_heal(snapshot)):
+    drained = [text for text in of_drain(snapshot) if "no more" not in text]
+    for texts in (drained, of_host_check(snapshot), of_heal(snapshot)):
         assert texts
         assert all(text.endswith(step) for text in texts)
     for item in findings(snapshot):

@@ -159,6 +159,7 @@ def check(
     assert len(set(emptied)) == len(emptied)
 
 
+@pytest.mark.timeout(600)
 @pytest.mark.parametrize("failures", [0, 1])
 @pytest.mark.seeds(40, long=400)
 def test_the_most_hosts_are_emptied_in_the_fewest_legs(failures: int, seed: int) -> None:

@@ -16,7 +16,7 @@ from osc_placement.model import candidate
 from osc_placement.nova.values import ServerGroup
 from osc_placement.workflows.cloud import servers
 from osc_placement.workflows.cloud.hosts import hosts_of
-from osc_placement.workflows.moving import make_room, places as capacity_moves
+from osc_placement.workflows.moving import fewest, make_room, places as capacity_moves
 from tests.support.candidates import cloud_builder, clouds
 from tests.support.candidates.clouds import group, provider, query
 from tests.support.capacity import brute_force, cases, drains
@@ -24,7 +24,7 @@ from tests.support.capacity import brute_force, cases, drains
 
 def found(
     base: state.CloudState, asked: candidate.CandidateQuery, number: int, limit: int
-) -> tuple[capacity_moves.Moves, make_room.MadeRoom]:
+) -> tuple[capacity_moves.Moves, fewest.Fewest]:
     known = drains.placed(base)
     wanted = cases.wanted(asked)
     moves = drains.moves_of(base, known, [wanted])
@@ -76,20 +76,20 @@ def check(base: state.CloudState, asked: candidate.CandidateQuery, number: int, 
     moves, room = found(base, asked, number, limit)
     expected = least(base, asked, number, limit)
     if expected is None:
-        assert room.moves is None
+        assert room.steps is None
         assert room.at_least == limit + 1
         return -1
-    assert room.moves is not None
-    assert (len(room.moves), sum(size(move.server) for move in room.moves)) == expected
+    assert room.steps is not None
+    assert (len(room.steps), sum(size(move.server) for move in room.steps)) == expected
     assert room.is_proven
     after = base
-    for move in room.moves:
+    for move in room.steps:
         after = drains.end(
             drains.begin(after, move.server, drains.allocations_of(move.option)), move.server
         )
     assert fits(after, asked, number)
     assert moves
-    return len(room.moves)
+    return len(room.steps)
 
 
 @pytest.mark.seeds(100, long=1000)
@@ -132,13 +132,13 @@ def test_conditions_of_nova_and_server_groups_are_kept_by_the_fewest_moves(seed:
     room = make_room.find(moves, wanted, number, movable, limit)
     expected = least(base, asked, number, limit, movable, groups, hypervisors)
     if expected is None:
-        assert (room.moves, room.at_least) == (None, limit + 1)
+        assert (room.steps, room.at_least) == (None, limit + 1)
         return
-    assert room.moves is not None
-    assert (len(room.moves), sum(size(move.server) for move in room.moves)) == expected
+    assert room.steps is not None
+    assert (len(room.steps), sum(size(move.server) for move in room.steps)) == expected
     assert room.is_proven
     current = base
-    for move in room.moves:
+    for move in room.steps:
         claimed = drains.allocations_of(move.option)
         allowed = brute_force.without_trees(current, [move.server.root_uuid])
         possible = drains.targets_of(current, move.server, allowed, groups, hypervisors)
@@ -153,8 +153,8 @@ def test_a_server_moves_to_make_room_for_another_one() -> None:
     base = brute_force.claim(base, "t", {"b": {"VCPU": 1}})
     base = brute_force.claim(base, "u", {"b": {"VCPU": 1}})
     _, room = found(base, query(group(VCPU=4)), 1, 3)
-    assert room.moves is not None
-    assert [(move.server.uuid, move.option.root_uuid) for move in room.moves] == [
+    assert room.steps is not None
+    assert [(move.server.uuid, move.option.root_uuid) for move in room.steps] == [
         ("t", "a"),
         ("u", "c"),
     ]
@@ -169,7 +169,7 @@ def test_a_server_that_leaves_its_host_makes_place_for_another_of_its_group() ->
     asked = cases.wanted(query(group(VCPU=4)))
     moves = drains.moves_of(base, known, [asked], groups)
     room = make_room.find(moves, asked, 1, known, 3)
-    assert [(move.server.uuid, move.option.root_uuid) for move in room.moves or ()] == [
+    assert [(move.server.uuid, move.option.root_uuid) for move in room.steps or ()] == [
         ("t", "c"),
         ("s", "b"),
     ]
