@@ -219,13 +219,14 @@ openstack allocation candidate explain \\
 
     def _request(self, parsed_args: argparse.Namespace) -> ExplainRequest:
         """What the operator asks. Exits with a usage error for options that exclude each other."""
+        move = self._move(parsed_args)
         query = candidate.query_options(self, parsed_args)
         parts = [query.text, *(group.resource for group in query.groups)] if query else []
         past.check(self, parsed_args, has_query=any(parts))
         of_logs = None if parsed_args.request_id else query
         return ExplainRequest(
             nova_request.server_options(parsed_args) if query is None else of_logs,
-            self._move(parsed_args),
+            move,
             list(filter(None, [*parsed_args.host, parsed_args.to_host])),
             parsed_args.nearest,
             bool(parsed_args.no_nova),
@@ -284,9 +285,10 @@ openstack allocation candidate explain \\
         wrong = {
             "--to-flavor: needs --for resize": flavor and kind != "resize",
             "--to-host: needs --for": host and kind is None,
+            "--flavor: the new flavor of a resize is --to-flavor": kind == "resize"
+            and parsed_args.flavor,
             "--for: needs --server": kind and not parsed_args.server,
             "--for: not allowed with argument --no-nova": kind and parsed_args.no_nova,
-            "--flavor: the new flavor of a resize is --to-flavor": kind and parsed_args.flavor,
             "--for: resize needs --to-flavor": kind == "resize" and not flavor,
             "--to-host: nova chooses the host of a resize; --host explains one": host and flavor,
             "--to-host: not allowed with argument --host": host and parsed_args.host,

@@ -182,6 +182,13 @@ def unknown_trait_message(trait: str, *, advise_create: bool = False) -> str:
     )
 
 
+def requested_trait_message(trait: str) -> str:
+    """The message for a trait that servers ask for: how to create it, and give it to a host."""
+    text = unknown_trait_message(trait, advise_create=True)
+    on_host = f", 'openstack resource provider trait add --trait {trait} HOST' gives it to a host"
+    return text + on_host if name.is_custom(trait) else text
+
+
 def host_uuids(
     find: FindProviders, texts: Iterable[str], hosts: values.Hosts | None, why: str = ""
 ) -> dict[str, list[str]]:

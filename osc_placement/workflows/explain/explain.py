@@ -255,7 +255,7 @@ def _checked(
     own = [name for name in names if name in traits]
     if answer is True or not (own or isinstance(answer, api_errors.BadRequest)):
         return answer is True
-    reasons = [selector.unknown_trait_message(name) for name in own]
+    reasons = [selector.requested_trait_message(name) for name in own]
     is_sent = request.nova is not None or (names and request.parameters)
     if not is_sent:
         errors.InputErrors(reasons).check()

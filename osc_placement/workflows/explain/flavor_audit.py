@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 import functools
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Self
 
@@ -268,7 +269,9 @@ def _ask(client: api.Client, asked: _Asked) -> _Asked:
                 continue
             if error.status != 400:
                 raise
-            reason = api_errors.one_line(error.detail)
+            own = observe.traits(asked.queries).intersection(re.findall(r"\w+", error.detail))
+            texts = map(selector.requested_trait_message, sorted(own))
+            reason = "; ".join(texts) or api_errors.one_line(error.detail)
             refused = dataclasses.replace(asked.found, code=FlavorCode.UNKNOWN_NAME, reason=reason)
             return _Asked(refused)
     return dataclasses.replace(asked, answers=tuple(answers))
@@ -289,7 +292,7 @@ def _with_unknown_traits(client: api.Client, answered: Sequence[_Asked]) -> Iter
     unknown = selector.unknown_traits(client, sorted(observe.traits(groups.values())))
     for each in answered:
         own = observe.traits([groups[id(each)]]).intersection(unknown) if id(each) in groups else ()
-        reason = "; ".join(map(selector.unknown_trait_message, sorted(own)))
+        reason = "; ".join(map(selector.requested_trait_message, sorted(own)))
         refused = dataclasses.replace(each.found, code=FlavorCode.UNKNOWN_NAME, reason=reason)
         yield _Asked(refused) if own else each
 

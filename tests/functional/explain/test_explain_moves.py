@@ -200,6 +200,8 @@ USAGE = [
     (f"{OF} --for migrate --to-host b --host b", "not allowed with argument --host"),
     (f"{EXPLAIN} --resource VCPU=1 --to-host b", "argument --to-host: needs --for"),
     (f"{EXPLAIN} --flavor big --for migrate", "argument --for: needs --server"),
+    (f"{EXPLAIN} --flavor big --for resize", "the new flavor of a resize is --to-flavor"),
+    (f"{OF} --flavor big --for resize", "the new flavor of a resize is --to-flavor"),
 ]
 # fmt: on
 

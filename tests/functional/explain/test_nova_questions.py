@@ -3,14 +3,18 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
+
+import pytest
 
 from osc_placement import testing
 from osc_placement.testing.cloud import uuid_of
 from tests.support.functional_cloud import flavor, nova_of, server
+from tests.support.peer import fixtures
 from tests.support.peer.shell import OpenStack
-from tests.support.rows import Absent, Row, State, table
+from tests.support.rows import Absent, Row, State, one_line, table
 
 EXPLAIN, LIST = "allocation candidate explain", "allocation candidate list"
 AUDIT, SHOW = "placement flavor audit", "placement capacity show"
@@ -406,3 +410,22 @@ def test_a_question_about_novas_request(row: Row, openstack: OpenStack) -> None:
 @table([*UNKNOWN_NAMES, *AUDITS, *OWNERS])
 def test_a_question_about_flavors(row: Row, openstack: OpenStack) -> None:
     row.check(openstack, STATES)
+
+
+@fixtures.ON_ONE_TARGET
+@pytest.mark.parametrize("state", ["az1", "full"])
+@pytest.mark.parametrize(
+    "question", [f"{AUDIT} typo-required", f"{EXPLAIN} --flavor typo-required"]
+)
+def test_the_commands_for_a_trait_that_does_not_exist_make_room(
+    question: str, state: str, openstack: OpenStack
+) -> None:
+    STATES[state].arrange(openstack)
+    ended = STATES[state].run(openstack, question)
+    printed = one_line(ended.stdout + ended.messages)
+    commands = dict.fromkeys(re.findall(r"'openstack ([^']* CUSTOM_TYPO[^']*)'", printed))
+    STATES["az1"].arrange(openstack)
+    for command in commands:
+        openstack.do(command.replace("HOST", "plain"))
+    assert len(commands) == 2
+    assert STATES["az1"].run(openstack, f"{EXPLAIN} --flavor typo-required").code == 0

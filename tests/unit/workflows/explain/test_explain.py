@@ -295,7 +295,12 @@ def test_a_trait_that_a_host_beside_a_sharing_provider_lacks_is_named(
 @pytest.mark.parametrize(
     ("trait", "text"),
     [
-        ("CUSTOM_NOPE", "'openstack trait list' shows the traits$"),
+        (
+            "CUSTOM_NOPE",
+            "'openstack trait list' shows the traits, 'openstack trait create CUSTOM_NOPE' creates"
+            " it, 'openstack resource provider trait add --trait CUSTOM_NOPE HOST' gives it to a"
+            " host$",
+        ),
         ("HW_CPU_X86_AVX_512F", r"is it HW_CPU_X86_AVX512F\? 'openstack trait list'"),
     ],
 )
