@@ -112,6 +112,8 @@ def check_change(
     Errors: RunHalted, when every other change would fail too.
     """
     planned = result.of_change(change, result.Status.PLANNED)
+    services = dataclasses.replace(context.services, is_ahead=follows)
+    context = dataclasses.replace(context, services=services)
     attempt = Attempt(change, context, None)
     attempt.prepare()
     checked = attempt.result or planned

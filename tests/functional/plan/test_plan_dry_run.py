@@ -3,6 +3,12 @@
 
 from __future__ import annotations
 
+import json
+import re
+from typing import NamedTuple
+
+import pytest
+
 from osc_placement import testing
 from osc_placement.testing.cloud import uuid_of
 from tests.functional.batch.test_undo import AMEND
@@ -75,3 +81,88 @@ IS_SIX = {"name": "one", "status": "stale", "reason": ("VCPU:allocation_ratio=6.
 )
 def test_a_dry_run_reads_the_cloud(row: Row, openstack: OpenStack) -> None:
     row.check(openstack, STATES)
+
+
+AGGREGATE = uuid_of("aggregate")
+MOVE = f"""
+moves:
+- from: {uuid_of("one")}
+  resources: {{VGPU: all}}
+  to: {{name: one-gpu, parent: {uuid_of("one")}}}
+"""
+WITH_GPU = testing.Cloud().host("one", VCPU=8, VGPU=4).host("two", VCPU=8)
+RESHAPE, TRAIT = "placement reshape move.yaml", "resource provider trait"
+SET = (
+    f"resource provider allocation set {uuid_of('server')} --allocation rp={uuid_of('one')},VGPU=1"
+    " --project-id p --user-id u"
+)
+HEAL, AUDIT = (
+    "--os-nova-recording 12-hosts placement allocation heal --allow recorded-nova",
+    "--os-nova-recording 12-hosts placement allocation audit --repair --allow recorded-nova"
+    " --allow many",
+)
+
+
+_REQUEST_ID = re.compile(r"req-[0-9a-f-]{36}")
+
+
+class Drift(NamedTuple):
+    """A command whose plan is kept, and what somebody else does before it is applied or undone."""
+
+    cloud: testing.Cloud | str
+    command: str
+    drift: str
+    more: str = ""
+
+
+DRIFTS = {
+    "an inventory": Drift(CLOUD, f"{RATIO}=2", OTHER),
+    "an inventory that is used": Drift(CLOUD, f"{AMEND} one --resource VCPU:total=4", OTHER),
+    "a trait": Drift(
+        CLOUD,
+        f"{TRAIT} add --all --trait HW_CPU_X86_AVX",
+        f"{TRAIT} add one --trait HW_CPU_X86_AVX",
+    ),
+    "a new trait": Drift(
+        CLOUD, f"{TRAIT} add --create --all --trait CUSTOM_NEW", "trait create CUSTOM_NEW"
+    ),
+    "a membership": Drift(
+        CLOUD,
+        f"resource provider aggregate add --all --aggregate {AGGREGATE}",
+        f"resource provider aggregate add two --aggregate {AGGREGATE}",
+    ),
+    "a provider that is gone": Drift(CLOUD, f"{RATIO}=2", "resource provider delete two"),
+    "a tree": Drift(WITH_GPU, RESHAPE, SET),
+    "a consumer that is healed": Drift(
+        "12-hosts", HEAL, f"{HEAL} --max-count 1", "--allow recorded-nova"
+    ),
+    "a consumer that is repaired": Drift(
+        "12-hosts", AUDIT, f"{AUDIT} --max-count 1", "--allow recorded-nova --allow many"
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DRIFTS)
+@pytest.mark.parametrize("undo", [False, True], ids=["apply", "undo"])
+def test_a_dry_run_says_what_the_run_says_for_each_kind_of_change(
+    name: str, undo: bool, openstack: OpenStack
+) -> None:
+    case = DRIFTS[name]
+    State(case.cloud, files={"move.yaml": MOVE}).arrange(openstack)
+    options = "--undo-out undo" if undo else "--dry-run --plan-out plan"
+    made = openstack.run(f"{case.command} {options}")
+    assert made.code in (0, 3, 6, 9), made
+    openstack.run(case.drift)
+    recording = "--os-nova-recording 12-hosts" if case.more else ""
+    command = "placement plan undo undo" if undo else "placement plan apply plan"
+    before = openstack.target.state()
+    dry = openstack.run(f"{recording} {command} --dry-run {case.more} -f json")
+    assert openstack.target.state() == before
+    run = openstack.run(f"{recording} {command} {case.more} -f json")
+    assert dry.code == run.code, (dry, run)
+    rows = [
+        [(row["name"], row["status"], row["reason"]) for row in json.loads(one.stdout)]
+        for one in (dry, run)
+    ]
+    said, did = (sorted(_REQUEST_ID.sub("", str(row)) for row in listed) for listed in rows)
+    assert [row.replace("'planned'", "'applied'") for row in said] == did
