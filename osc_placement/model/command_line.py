@@ -8,6 +8,7 @@ with a dash. A line has only printable characters: those that a terminal would o
 
 from __future__ import annotations
 
+import itertools
 import re
 import shlex
 from collections.abc import Iterable
@@ -19,6 +20,9 @@ Option = tuple[str, str | None]
 
 #: Subjects of a command line that a table shows.
 _MOST_SUBJECTS = 3
+
+#: A word of a recorded command line, with its quotes.
+_WORD = re.compile(r"""(?:\$'(?:\\.|[^'\\])*'|'[^']*'|"[^"]*"|[^\s'"])+""")
 
 #: A name that is read in one way only, by a person, a shell and a parser of options.
 _PLAIN = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.:@+-]{0,199}")
@@ -42,14 +46,23 @@ def line(command: str, *subjects: str, options: Iterable[Option] = ()) -> str:
 
 
 def brief(command: str) -> str:
-    """A recorded command line for people: of many subjects the first ones, and their number."""
-    parts = command.split(" ")
+    """A recorded command line for people: of many names the first ones, and their number."""
+    parts = _WORD.findall(command)
     options = [number for number, word in enumerate(parts) if word.startswith("-")]
-    subjects = parts[options[-1] + 1 :] if options else []
-    if len(subjects) <= _MOST_SUBJECTS:
-        return command
-    shown = parts[: len(parts) - len(subjects) + _MOST_SUBJECTS]
-    return f"{' '.join(shown)} ... ({len(subjects)} names)"
+    if "--" in parts:
+        options = options[: options.index(parts.index("--")) + 1]
+    # Commands of four words need an option.
+    first, last = (options[0], options[-1]) if options else (3, 2)
+    names = [
+        word.partition("=")[0] if number <= last else "names"
+        for number, word in enumerate(parts[first:], first)
+    ]
+    shown = parts[:first]
+    for name, run in itertools.groupby(zip(names, parts[first:], strict=True), lambda of: of[0]):
+        several = [word for _, word in run]
+        is_long = len(several) > _MOST_SUBJECTS
+        shown += [*several[:_MOST_SUBJECTS], f"... ({len(several)} {name})"] if is_long else several
+    return " ".join(shown)
 
 
 def quote(word: str) -> str:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
+from osc_placement.model import command_line
 from osc_placement.model.name import counted
 from osc_placement.plan import removal_limit, result
 from osc_placement.plan.plan import Plan
@@ -39,7 +40,7 @@ def page(plan: Plan, impact_of: impact.Impact | None = None) -> list[str]:
     """The lines of the page; ``impact_of`` is left out if None. Pure."""
     removed = removal_limit.summary(plan)
     facts = {
-        "command": plan.command,
+        "command": command_line.brief(plan.command),
         "target": str(plan.target),
         "created": plan.created,
         "removes": removed,

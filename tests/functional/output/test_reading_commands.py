@@ -6,6 +6,7 @@ from __future__ import annotations
 import collections
 import json
 import pathlib
+import re
 
 import pytest
 
@@ -75,3 +76,24 @@ def test_no_message_of_a_command_is_long(
     assert outcome.code in (0, 3, 4, 6), outcome.stderr[:2000]
     assert "Traceback" not in outcome.stderr
     assert max(map(len, outcome.stderr.splitlines()), default=0) < 10_000
+
+
+#: A command of a noun that only ``openstack`` has, with what stands before it.
+PRINTED = re.compile(
+    r"(\S+) (?:placement (?:allocation|provider|host|plan|aggregate|flavor|capacity) [a-z]+"
+    r"|resource provider (?:delete|set|inventory|trait|allocation|aggregate)"
+    r"|server (?:evacuate|migrate|resize|start|stop) [0-9a-f]|compute service set) "
+)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+@fixtures.ON_ONE_TARGET
+def test_each_command_in_an_answer_begins_with_openstack(
+    command: str, sample: targets.Target, openstack: shell.OpenStack
+) -> None:
+    words = COMMANDS[command].split()
+    words += [] if "write" in words else ["-f", "json"]
+    ended = openstack.run("", *words, "--os-nova-recording", "12-hosts")
+    said = (ended.stdout + ended.stderr).replace(r"\n", " ").replace('"', " ")
+    before = [match[1] for match in PRINTED.finditer(said)]
+    assert {word.strip("'(") for word in before} <= {"openstack"}, said

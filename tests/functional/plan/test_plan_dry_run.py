@@ -13,7 +13,7 @@ from osc_placement import testing
 from osc_placement.testing.cloud import uuid_of
 from tests.functional.batch.test_undo import AMEND
 from tests.support.peer.shell import OpenStack
-from tests.support.rows import Row, State, table
+from tests.support.rows import Absent, Row, State, table
 
 CLOUD = testing.Cloud().host("one", VCPU=8).host("two", VCPU=8)
 RATIO = f"{AMEND} --all --resource VCPU:allocation_ratio"
@@ -81,6 +81,26 @@ IS_SIX = {"name": "one", "status": "stale", "reason": ("VCPU:allocation_ratio=6.
 )
 def test_a_dry_run_reads_the_cloud(row: Row, openstack: OpenStack) -> None:
     row.check(openstack, STATES)
+
+
+SAME = f"{AMEND} one two --resource VCPU:total=8"
+
+
+@table(
+    [
+        Row(SAME, "fresh", 0, (), Absent("To undo")),
+        Row(f"{RATIO}=3 --dry-run", "fresh", 0, (), Absent("To undo")),
+        Row(f"{APPLY}", "planned, and made", 0, (), Absent("To undo")),
+        Row(f"{APPLY}", "planned, and used", 6, (), Absent("To undo")),
+        Row(f"{UNDO}", "applied", 0, (), Absent("To undo")),
+        Row(f"{APPLY} --max-count 1", "planned, and changed", 7, (), "To undo: openstack"),
+        Row(f"{RATIO}=3", "fresh", 0, (), "To undo: openstack"),
+    ]
+)
+def test_only_a_run_that_changed_something_says_how_to_undo_it(
+    row: Row, openstack: OpenStack
+) -> None:
+    row.check(openstack, {**STATES, "fresh": CLOUD})
 
 
 AGGREGATE = uuid_of("aggregate")

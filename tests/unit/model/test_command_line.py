@@ -8,6 +8,7 @@ import pathlib
 import random
 import re
 import subprocess
+from types import EllipsisType
 
 import pytest
 
@@ -104,3 +105,31 @@ def test_no_other_module_puts_names_into_command_lines() -> None:
     }
     # errors.py has a command of pip, with a path.
     assert quoting == {"errors.py", "model/command_line.py"}
+
+
+@pytest.mark.parametrize(
+    ("recorded", "shown"),
+    [
+        ("inventory amend --resource=A:total=1 a b c", ...),
+        ("inventory amend --resource=A:total=1 a b c d", "{} a b c ... (4 names)"),
+        ("inventory amend --all --resource=A:total=1 --resource=B:total=1", ...),
+        ("audit --repair -- -a -b -c -d", "audit --repair -- -a -b -c ... (4 names)"),
+        ("audit --consumer=a --consumer=b --consumer=c --consumer=d --repair e",
+         "audit --consumer=a --consumer=b --consumer=c ... (4 --consumer) --repair e"),
+        ("placement host retire a b c d e", "placement host retire a b c ... (5 names)"),
+        ("amend --trait=T 'a b' $'c\\'d' e 'f g'",
+         "amend --trait=T 'a b' $'c\\'d' e ... (4 names)"),
+    ],
+)  # fmt: skip
+def test_people_see_the_first_names_of_a_long_recorded_command(
+    recorded: str, shown: str | EllipsisType
+) -> None:
+    expected = recorded if isinstance(shown, EllipsisType) else shown
+    expected = expected.replace("{}", "inventory amend --resource=A:total=1")
+    assert command_line.brief(recorded) == expected
+
+
+@pytest.mark.parametrize("name", NAMES[:-1], ids=range(len(NAMES) - 1))
+def test_a_short_recorded_command_is_shown_as_it_is(name: str) -> None:
+    line = command_line.line("trait add", name, options=[("--trait", name)])
+    assert command_line.brief(line) == line
