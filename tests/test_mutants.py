@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""``tools/mutants`` draws anew for each commit: tests for the survivors of a draw mend that draw."""
+
+from __future__ import annotations
+
+import pathlib
+import runpy
+import subprocess
+
+MUTANTS = runpy.run_path(str(pathlib.Path(__file__).parents[1] / "tools/mutants"))
+
+
+def commit(folder: pathlib.Path, message: str) -> str:
+    """The id of a new commit."""
+    owner = ("-c", "user.name=n", "-c", "user.email=e")
+    for words in (("init", "-q"), (*owner, "commit", "-q", "--allow-empty", "-m", message)):
+        subprocess.run(["git", *words], cwd=folder, check=True)
+    shown = subprocess.run(["git", "log", "-1", "--format=%H"], cwd=folder, capture_output=True)
+    return shown.stdout.decode().strip()
+
+
+def test_the_seed_is_that_of_the_commit(tmp_path: pathlib.Path) -> None:
+    seeds = []
+    for message in ("one", "two"):
+        own = commit(tmp_path, message)
+        seeds.append(MUTANTS["seed_of_commit"](tmp_path))
+        assert f"{seeds[-1]:08x}" == own[:8]
+    assert seeds[0] != seeds[1]
