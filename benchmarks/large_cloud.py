@@ -120,7 +120,7 @@ def operations(
     service: Service, cloud: large.LargeCloud, recording: pathlib.Path, folder: pathlib.Path
 ) -> Iterator[Operation]:
     """The operations; later ones see the changes of earlier ones."""
-    providers = sum(1 + len(host.devices) for host in cloud.hosts)
+    providers = sum(1 + host.devices for host in cloud.hosts)
     group, hosts = cloud.aggregates[0][0], len(cloud.hosts)
     members = len([host for host in cloud.aggregates[0][1] if host not in cloud.unmirrored])
     nova = ["--os-nova-recording", str(recording)]

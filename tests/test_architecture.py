@@ -406,8 +406,20 @@ def test_a_public_class_name_is_unique() -> None:
 
 
 #: Lines of the product without those of the license. To raise it, state the reason in the commit.
-MAX_LINES = 69_497
+MAX_LINES = 69_638
 
 
 def test_the_product_does_not_outgrow_its_lines() -> None:
     assert sum(len(path.read_text().splitlines()) - 1 for path in MODULES) <= MAX_LINES
+
+
+#: Lines of the tests, their support, the lab and the benchmarks. A test that goes lowers it.
+MAX_TEST_LINES = 72_521
+
+
+def test_the_tests_do_not_outgrow_their_lines() -> None:
+    top = ROOT.parent
+    modules = [
+        path for name in ("tests", "lab", "benchmarks") for path in top.glob(f"{name}/**/*.py")
+    ]
+    assert sum(len(path.read_text().splitlines()) - 1 for path in modules) <= MAX_TEST_LINES

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``tools/mutants`` draws anew for each commit: tests for the survivors of a draw mend that draw."""
+"""``tools/mutants`` draws anew for each commit: tests written for a draw mend only that draw."""
 
 from __future__ import annotations
 

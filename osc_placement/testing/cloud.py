@@ -29,7 +29,8 @@ A document is what ``osc-placement-server --load`` reads and ``--export`` writes
         },
     }
 
-``Cloud`` builds one; ``complete`` fills in what a document leaves out.
+``Cloud`` builds one; ``complete`` fills in what a document leaves out. A ``Cloud`` may have nova's
+half too: ``nova()`` is the recording that ``RecordedServices`` and ``--os-nova-recording`` read.
 """
 
 from __future__ import annotations
@@ -39,6 +40,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Self
 
 from osc_placement.server.store import errors
+from osc_placement.testing import nova
 
 _EMPTY: Mapping[str, Any] = {
     "custom_resource_classes": [],
@@ -73,10 +75,15 @@ class Cloud:
     """A document in the making; each method returns the cloud::
 
     Cloud().host("h1", VCPU=8, MEMORY_MB=16384).child("h1", "h1_gpu", VGPU=4)
+
+    Placement's half has hosts, children and servers with allocations, nova's half nodes,
+    instances, migrations, flavors and host aggregates. One name is one UUID in both.
     """
 
     def __init__(self) -> None:
         self._document: dict[str, Any] = {"providers": {}, "consumers": {}}
+        self._hosts: dict[str, str] = {}
+        self._nova: dict[str, list[dict[str, Any]]] = {name: [] for name in nova.PATHS}
 
     def host(
         self,
@@ -127,6 +134,48 @@ class Cloud:
         by_uuid = {uuid_of(provider): dict(amounts) for provider, amounts in allocations.items()}
         self._document["consumers"][uuid_of(name)] = {"allocations": by_uuid, **fields}
         return self
+
+    def node(self, name: str, host: str = "", service: Any = None, **fields: Any) -> Self:
+        """Add nova's compute node of the provider ``name``, and the service of its host.
+
+        ``host`` is nova's name of the host, by default that of the node. ``service`` are fields
+        of the service, such as ``{"state": "down"}``, and ``fields`` those of the node.
+        """
+        self._hosts[name] = host = host or name
+        self._nova["services"].append(nova.service(host, **(service or {})))
+        self._nova["hypervisors"].append(nova.node(uuid_of(name), name, host, **fields))
+        return self
+
+    def instance(self, name: str, node: str | None = None, **fields: Any) -> Self:
+        """Add a server of nova on a node; ``server`` adds its allocations. See ``nova.server``."""
+        place = {"host": self._hosts[node], "node": node} if node else {}
+        shown = {"name": name, **place, **fields}
+        self._nova["servers"].append(nova.server(uuid_of(name), **shown))
+        return self
+
+    def migration(self, name: str, server: str, source: str, target: str, **fields: Any) -> Self:
+        """Add a migration of a server between two nodes. See ``nova.migration``."""
+        ends = {"source_compute": self._hosts[source], "source_node": source}
+        ends |= {"dest_compute": self._hosts[target], "dest_node": target}
+        made = nova.migration(uuid_of(name), uuid_of(server), **{**ends, **fields})
+        self._nova["migrations"].append(made)
+        return self
+
+    def flavor(self, name: str, **fields: Any) -> Self:
+        """Add a flavor of nova. See ``nova.flavor``."""
+        self._nova["flavors"].append(nova.flavor(name, **fields))
+        return self
+
+    def aggregate(self, name: str, nodes: Iterable[str], **metadata: str) -> Self:
+        """Add a host aggregate of nova, which Placement does not have."""
+        hosts = [self._hosts[node] for node in nodes]
+        listed = self._nova["aggregates"]
+        listed.append(nova.aggregate(len(listed) + 1, name, uuid_of(name), hosts, **metadata))
+        return self
+
+    def nova(self) -> dict[str, Any]:
+        """Nova's answers, ``{"GET /v2.1/os-services": body}``."""
+        return nova.answers(**self._nova)
 
     def _check_new(self, name: str, kind: str) -> None:
         if uuid_of(name) in self._document[kind]:

@@ -250,12 +250,14 @@ class LoopbackPlacement(EmbeddedPlacement):
 class RecordedServices(Fixture):
     """Nova and neutron on a free port of 127.0.0.1, with recorded responses.
 
-    ``recording`` is the name of a sample cloud with responses, or ``{"GET /v2.1/servers/detail":
-    body}``; another key is a ValueError. A request that was not recorded gets 404, and a write 405.
-    ``requests`` has the method and the path with the query of each request. Needs waitress.
+    ``recording`` is the name of a sample cloud with responses, a ``Cloud``, or
+    ``{"GET /v2.1/servers/detail": body}``; another key is a ValueError. A request that was not
+    recorded gets 404, and a write 405. ``requests`` has the method and the path with the query of
+    each request. Needs waitress.
     """
 
-    def __init__(self, recording: str | Mapping[str, Any] = "12-hosts") -> None:
+    def __init__(self, recording: str | Mapping[str, Any] | cloud.Cloud = "12-hosts") -> None:
+        recording = recording.nova() if isinstance(recording, cloud.Cloud) else recording
         self.recorded = sample.sample_nova(recording) if isinstance(recording, str) else recording
         wrong = [repr(key) for key in self.recorded if not str(key).startswith("GET /")]
         if wrong:

@@ -18,7 +18,7 @@ FLAT, NESTED, SERVERS = 60, 2, 600
 HOSTS, PROVIDERS = FLAT + NESTED, FLAT + NESTED * (1 + large.DEVICES)
 #: Projects with their users; consumers that a check of owners reads; those that a repair changes
 #: and that were not read yet.
-OWNERS, SUSPECTS, REPAIRED = 4, 47, 17
+OWNERS, SUSPECTS, REPAIRED = 4, 35, 18
 
 CANDIDATES, OF_PROVIDER = "GET /allocation_candidates", "/resource_providers/{}"
 ALLOCATIONS, INVENTORIES = f"{OF_PROVIDER}/allocations", f"{OF_PROVIDER}/inventories"
@@ -27,7 +27,7 @@ TRAITS, AGGREGATES = f"{OF_PROVIDER}/traits", f"{OF_PROVIDER}/aggregates"
 #: An audit that finds every sum as expected.
 AUDIT = {CANDIDATES: 1, f"GET {ALLOCATIONS}": HOSTS, "GET /usages": OWNERS}
 #: With the units of the hosts of servers without allocations.
-LACKING = {**AUDIT, f"GET {INVENTORIES}": 11}
+LACKING = {**AUDIT, f"GET {INVENTORIES}": 12}
 #: The second reading of the inventories finds providers that were deleted and created again.
 SNAPSHOT = {
     **dict.fromkeys([f"GET {part}" for part in (ALLOCATIONS, TRAITS, AGGREGATES)], PROVIDERS),

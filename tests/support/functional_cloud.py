@@ -10,8 +10,8 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from osc_placement import testing
+from osc_placement.testing import nova
 from osc_placement.testing.cloud import uuid_of
-from tests.support.clouds import compute_services
 from tests.support.peer import target as targets
 from tests.support.peer.shell import OpenStack
 
@@ -74,9 +74,10 @@ def compute_hosts(
     The host of the provider ``x`` is ``nova-x``. ``services`` changes fields of services, by the
     names of providers.
     """
-    return compute_services.compute_hosts(
-        ((f"nova-{name}", name, uuid) for name, uuid in uuids.items()),
-        {f"nova-{name}": fields for name, fields in (services or {}).items()},
+    changed = services or {}
+    return nova.answers(
+        services=[nova.service(f"nova-{name}", **changed.get(name, {})) for name in uuids],
+        hypervisors=[nova.node(uuid, name, f"nova-{name}") for name, uuid in uuids.items()],
     )
 
 
@@ -110,49 +111,30 @@ def nova_of(
     answers = compute_hosts({name: uuid_of(name) for name in hosts}, services)
     for node in answers["GET /v2.1/os-hypervisors/detail"]["hypervisors"]:
         node.update((nodes or {}).get(node["hypervisor_hostname"], {}))
-    return {
-        **answers,
-        "GET /v2.1/servers/detail": {"servers": [*servers]},
-        "GET /v2.1/os-migrations": {"migrations": [*migrations]},
-        "GET /v2.1/flavors/detail": {"flavors": [*flavors]},
-        **{f"GET /v2.1/{path}": None for path in hidden},
-    }
+    listed = nova.answers(servers=servers, migrations=migrations, flavors=flavors)
+    return {**answers, **listed, **{f"GET /v2.1/{path}": None for path in hidden}}
 
 
 def server(uuid: str, host: str, **fields: Any) -> dict[str, Any]:
     """A server of 3 VCPU on the only node of nova's host ``nova-…``, as nova shows it."""
-    return {
-        "id": uuid, "name": uuid[-2:], "tenant_id": "p", "user_id": "u", "status": "ACTIVE",
-        "OS-EXT-SRV-ATTR:host": f"nova-{host}", "OS-EXT-SRV-ATTR:hypervisor_hostname": host,
-        "OS-EXT-STS:vm_state": "active", "OS-EXT-STS:task_state": None, "image": "",
-        "OS-EXT-STS:power_state": 1,
-        "flavor": {
-            "vcpus": 3, "ram": 0, "disk": 0, "ephemeral": 0, "swap": 0, "extra_specs": {},
-            "original_name": "f",
-        },
-        "created": "", "updated": "", "pinned_availability_zone": None, **fields,
-    }  # fmt: skip
+    place = {"name": uuid[-2:], "host": f"nova-{host}", "node": host}
+    return nova.server(uuid, **{**place, "vcpus": 3, "project": "p", "user": "u", **fields})
 
 
 def flavor(name: str, vcpus: int, **specs: str) -> dict[str, Any]:
     """A flavor of 16 MiB, as nova shows it; ``trait__X`` is the extra spec ``trait:X``."""
-    return {
-        "id": name, "name": name, "vcpus": vcpus, "ram": 16, "disk": 0, "swap": 0,
-        "OS-FLV-EXT-DATA:ephemeral": 0,
-        "extra_specs": {key.replace("__", ":"): value for key, value in specs.items()},
-    }  # fmt: skip
+    written = {key.replace("__", ":"): value for key, value in specs.items()}
+    return nova.flavor(name, vcpus=vcpus, ram=16, extra_specs=written)
 
 
 def migration(
     uuid: str, server_uuid: str, kind: str, status: str, source: str, target: str
 ) -> dict[str, Any]:
     """A migration between the nodes of two of nova's hosts ``nova-…``."""
-    return {
-        "uuid": uuid, "instance_uuid": server_uuid, "migration_type": kind, "status": status,
-        "source_compute": f"nova-{source}", "source_node": source,
-        "dest_compute": f"nova-{target}", "dest_node": target,
-        "created_at": "", "updated_at": "2026-11-01T12:00:00",
-    }  # fmt: skip
+    ends = {"source_compute": f"nova-{source}", "source_node": source}
+    ends |= {"dest_compute": f"nova-{target}", "dest_node": target}
+    state = {"migration_type": kind, "status": status, "updated_at": "2026-11-01T12:00:00"}
+    return nova.migration(uuid, server_uuid, **ends, **state)
 
 
 def nova_recording(answers: Mapping[str, Any], file: str = "nova.json") -> tuple[str, str]:
@@ -160,12 +142,7 @@ def nova_recording(answers: Mapping[str, Any], file: str = "nova.json") -> tuple
 
     An answer of None is left out.
     """
-    empty = {
-        "GET /v2.1/os-aggregates": {"aggregates": []},
-        "GET /v2.1/os-server-groups": {"server_groups": []},
-        "GET /v2.1/servers/detail": {"servers": []},
-        "GET /v2.1/os-migrations": {"migrations": []},
-    }
+    empty = nova.answers(aggregates=[], server_groups=[], servers=[], migrations=[])
     recorded = {path: body for path, body in {**empty, **answers}.items() if body is not None}
     pathlib.Path(file).write_text(json.dumps(recorded))
     return "--os-nova-recording", file

@@ -6,9 +6,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from osc_placement import testing
 from osc_placement.nova import api
+from osc_placement.testing import nova
 from tests.support import embedded
-from tests.support.clouds.compute_services import compute_hosts
 
 
 class FakeNova:
@@ -42,23 +43,15 @@ def listings(
 
     Each host has one compute node, with the name ``HOST.domain``.
     """
-    return {
-        "GET /v2.1/os-aggregates": {
-            "aggregates": [
-                {
-                    "id": number,
-                    "name": name,
-                    "uuid": embedded.uuid_of(name),
-                    "hosts": members,
-                    "metadata": metadata,
-                }
-                for number, (name, (members, metadata)) in enumerate(aggregates.items(), 1)
-            ]
-        },
-        **compute_hosts(
-            (host, f"{host}.{domain}", embedded.uuid_of(f"{host}.{domain}")) for host in hosts
-        ),
-    }
+    kit = testing.Cloud()
+    for host in hosts:
+        kit.node(f"{host}.{domain}", host)
+    return kit.nova() | nova.answers(
+        aggregates=[
+            nova.aggregate(number, name, embedded.uuid_of(name), members, **metadata)
+            for number, (name, (members, metadata)) in enumerate(aggregates.items(), 1)
+        ]
+    )
 
 
 def cloud(count: int = 6) -> tuple[embedded.Client, FakeNova]:

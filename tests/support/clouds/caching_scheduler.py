@@ -6,12 +6,12 @@ Of ten servers, two have the right allocations, one has a placeholder owner, sev
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
+from osc_placement import testing
 from osc_placement.client import api
 from osc_placement.model import allocation, inventory
-from tests.support.clouds.compute_services import compute_hosts
+from osc_placement.testing import nova
 from tests.support.embedded import uuid_of
 
 ZERO = "00000000-0000-0000-0000-000000000000"
@@ -20,54 +20,32 @@ FLAVOR = {"vcpus": 1, "ram": 512, "disk": 10, "ephemeral": 0, "swap": 0, "extra_
 USES = {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 10}
 
 
-@dataclasses.dataclass
 class OldCloud:
     """``answers`` are the responses for ``RecordedNova``; a test may change them."""
 
-    client: api.Client
-    hosts: int = 3
-    servers: int = 30
-    answers: dict[str, Any] = dataclasses.field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        names = [self.host(number) for number in range(self.hosts)]
-        for name in names:
-            self.client.create_provider(name, uuid_of(name))
+    def __init__(self, client: api.Client, hosts: int = 3, servers: int = 30) -> None:
+        self.hosts, self.servers, kit = hosts, servers, testing.Cloud()
+        for name in map(self.host, range(hosts)):
+            kit.node(name)
+            client.create_provider(name, uuid_of(name))
             offers = {each: inventory.Inventory(total=100000) for each in USES}
-            self.client.replace_inventories(uuid_of(name), 0, offers)
-        self.listed = [self.server(number) for number in range(self.servers)]
-        self.migrations: list[dict[str, Any]] = []
-        self.answers.update(
-            {
-                **compute_hosts((name, name, uuid_of(name)) for name in names),
-                "GET /servers/detail?all_tenants=1": {"servers": self.listed},
-                "GET /os-migrations": {"migrations": self.migrations},
-                "GET /os-aggregates": {"aggregates": []},
-            }
-        )
-        self.client.write_allocations(self._present())
+            client.replace_inventories(uuid_of(name), 0, offers)
+        self.answers = kit.nova()
+        self.listed = self.answers["GET /v2.1/servers/detail"]["servers"]
+        self.listed += map(self.server, range(servers))
+        self.migrations = self.answers["GET /v2.1/os-migrations"]["migrations"]
+        client.write_allocations(self._present())
 
     def host(self, number: int) -> str:
         return f"cmp-{number % self.hosts:04d}"
 
     def server(self, number: int) -> dict[str, Any]:
         host, (project, user) = self.host(number), OWNERS[number % len(OWNERS)]
-        return {
-            "id": uuid_of(f"vm-{number:04d}"),
-            "name": f"vm-{number:04d}",
-            "tenant_id": project,
-            "user_id": user,
-            "OS-EXT-SRV-ATTR:host": host,
-            "OS-EXT-SRV-ATTR:hypervisor_hostname": host,
-            "OS-EXT-STS:vm_state": "active",
-            "OS-EXT-STS:task_state": None,
-            "OS-EXT-STS:power_state": 1,
-            "status": "ACTIVE",
-            "flavor": dict(FLAVOR),
-            "image": {"id": "an image", "properties": {}},
-            "created": "2017-08-01T00:00:00Z",
-            "updated": "2017-08-01T00:00:00Z",
-        }
+        image = {"id": "an image", "properties": {}}
+        owner = {"name": f"vm-{number:04d}", "project": project, "user": user, "image": image}
+        times = dict.fromkeys(("created", "updated"), "2017-08-01T00:00:00Z")
+        uuid = uuid_of(f"vm-{number:04d}")
+        return nova.server(uuid, host=host, node=host, flavor=dict(FLAVOR), **owner, **times)
 
     def _present(self) -> list[allocation.Consumer]:
         return [
@@ -85,10 +63,9 @@ class OldCloud:
 
     def migration(self, name: str, of: str, status: str, kind: str = "migration") -> dict[str, Any]:
         """A migration of a server by its name, as nova lists it."""
-        ends = dict.fromkeys(("source_compute", "source_node", "dest_compute", "dest_node"))
-        move = {"uuid": uuid_of(name), "instance_uuid": uuid_of(of), "status": status, **ends}
+        uuids = uuid_of(name), uuid_of(of)
         times = {"created_at": "2026-01-01", "updated_at": None}
-        return {**move, **times, "migration_type": kind}
+        return nova.migration(*uuids, status=status, migration_type=kind, **times)
 
     def moves(self, number: int, **fields: Any) -> None:
         """Change the fields of a server that nova reports."""

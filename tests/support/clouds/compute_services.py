@@ -9,10 +9,11 @@ that is forced down is not up, and the nodes of a cell that is down are not know
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from osc_placement.nova import api
+from osc_placement.testing import nova as nova_kit
 
 #: ``{state: fields of the service that differ}``; None for a host without a service.
 STATES: Mapping[str, Mapping[str, Any] | None] = {
@@ -26,35 +27,6 @@ STATES: Mapping[str, Mapping[str, Any] | None] = {
     "no node": {},
     "cell down": {},
 }
-_FIELDS = {"binary": "nova-compute", "state": "up", "status": "enabled", "forced_down": False}
-
-
-def compute_hosts(
-    nodes: Iterable[tuple[str, str, str]], services: Mapping[str, Mapping[str, Any]] | None = None
-) -> dict[str, Any]:
-    """Nova's answers for ``(host, name of its node, UUID of its node)``.
-
-    ``services`` changes fields of the services of hosts.
-    """
-    listed = list(nodes)
-    return {
-        "GET /v2.1/os-services": {
-            "services": [
-                {**_FIELDS, "host": host, **(services or {}).get(host, {})} for host, _, _ in listed
-            ]
-        },
-        "GET /v2.1/os-hypervisors/detail": {
-            "hypervisors": [
-                {
-                    "id": uuid,
-                    "hypervisor_hostname": name,
-                    "service": {"host": host},
-                    "cpu_info": {"arch": "x86_64"},
-                }
-                for host, name, uuid in listed
-            ]
-        },
-    }
 
 
 def accepted(states: Mapping[str, str]) -> set[str]:
@@ -80,22 +52,11 @@ def answers(states: Mapping[str, str], names: Mapping[str, str] | None = None) -
             services.append({"binary": "nova-compute", "host": host, "status": "UNKNOWN"})
             continue
         if fields is not None:
-            services.append({**_FIELDS, "host": host, **fields})
+            services.append(nova_kit.service(host, **fields))
         # Nova has another node with the hostname of a provider that it does not have.
         own = f"00000000-0000-4000-9000-{number:012}" if state == "no node" else uuid
-        hostname = (names or {}).get(uuid, uuid)
-        nodes.append(
-            {
-                "id": own,
-                "hypervisor_hostname": hostname,
-                "service": {"host": host},
-                "cpu_info": {"arch": "x86_64"},
-            }
-        )
-    return {
-        "GET /v2.1/os-services": {"services": services},
-        "GET /v2.1/os-hypervisors/detail": {"hypervisors": nodes},
-    }
+        nodes.append(nova_kit.node(own, (names or {}).get(uuid, uuid), host))
+    return nova_kit.answers(services=services, hypervisors=nodes)
 
 
 def nova(states: Mapping[str, str], **more: Any) -> api.RecordedNova:

@@ -8,13 +8,13 @@ tests count requests on a few.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import random
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from osc_placement.testing.cloud import complete
-from tests.support.clouds.compute_services import compute_hosts
+from osc_placement.testing.cloud import Cloud, uuid_of
 
 #: Hosts of one host aggregate; devices of a nested host; users of a project.
 AGGREGATE_SIZE, DEVICES, USERS = 200, 8, 2
@@ -42,6 +42,8 @@ FLAVORS = {
     "memory": (2, 16_384, 40),
 }
 
+_SIZES = ("vcpus", "ram", "disk")
+
 #: Seeded faults and their share of the servers.
 FAULTS = {"missing": 0.02, "orphaned": 0.005, "doubled": 0.005, "size": 0.005, "owner": 0.005}
 
@@ -53,29 +55,38 @@ Owner = tuple[str, str]
 
 @dataclasses.dataclass(frozen=True)
 class Host:
-    """A compute host: its provider's UUID, its short name, and its devices' UUIDs."""
+    """A compute host: its short name, and the number of its devices."""
 
-    uuid: str
     name: str
-    devices: Sequence[str] = ()
+    devices: int = 0
 
     @property
     def node(self) -> str:
         """The name of the provider and of nova's compute node."""
         return f"{self.name}.example.org"
 
+    @property
+    def uuid(self) -> str:
+        """The UUID of both."""
+        return uuid_of(self.node)
+
 
 @dataclasses.dataclass(frozen=True)
 class Server:
-    """A server as nova knows it; ``allocations`` are those that Placement has."""
+    """A server as nova knows it; ``allocations`` by node are those that Placement has."""
 
-    uuid: str
+    name: str
     host: Host
     flavor: str
     owner: Owner
     allocations: Mapping[str, Mapping[str, int]]
     #: The owner in Placement.
     recorded_owner: Owner
+
+    @property
+    def uuid(self) -> str:
+        """The UUID of the server."""
+        return uuid_of(self.name)
 
 
 class LargeCloud:
@@ -87,15 +98,14 @@ class LargeCloud:
 
     def __init__(self, hosts: int, nested: int, servers: int) -> None:
         self._random = random.Random(f"{hosts} {nested} {servers}")
-        self.hosts = [Host(self._uuid(), f"host-{number:05}") for number in range(hosts)]
-        self.hosts += [
-            Host(self._uuid(), f"nested-{number:05}", [self._uuid() for _ in range(DEVICES)])
-            for number in range(nested)
-        ]
-        self.aggregates = [
-            (self._uuid(), self.hosts[start : start + AGGREGATE_SIZE])
-            for start in range(0, len(self.hosts), AGGREGATE_SIZE)
-        ]
+        self.hosts = [Host(f"host-{number:05}") for number in range(hosts)]
+        self.hosts += [Host(f"nested-{number:05}", DEVICES) for number in range(nested)]
+        racks = range(0, len(self.hosts), AGGREGATE_SIZE)
+        self._racks = {
+            f"rack-{number}": self.hosts[start : start + AGGREGATE_SIZE]
+            for number, start in enumerate(racks, 1)
+        }
+        self.aggregates = [(uuid_of(name), members) for name, members in self._racks.items()]
         self.unmirrored = self._sample(self.hosts, round(len(self.hosts) * UNMIRRORED))
         self._owners = [
             (self._uuid().replace("-", ""), self._uuid().replace("-", ""))
@@ -106,7 +116,8 @@ class LargeCloud:
             users = [user for _, user in self._owners[number : number + USERS]]
             self._owners[number : number + USERS] = [(project, user) for user in users]
         self.seeded: dict[str, list[str]] = {}
-        self.servers = self._seed([self._server(number) for number in range(servers)])
+        made = [self._server(f"server-{number}", number) for number in range(servers)]
+        self.servers = self._seed(made)
         self.orphans = self._orphans(round(servers * FAULTS["orphaned"]))
 
     def _uuid(self) -> str:
@@ -115,11 +126,11 @@ class LargeCloud:
     def _sample(self, values: Sequence[Any], count: int) -> list[Any]:
         return self._random.sample(values, count)
 
-    def _server(self, number: int) -> Server:
+    def _server(self, name: str, number: int) -> Server:
         host = self.hosts[number % len(self.hosts)]
         flavor = self._random.choice(list(FLAVORS))
         owner = self._random.choice(self._owners)
-        return Server(self._uuid(), host, flavor, owner, {host.uuid: amounts(flavor)}, owner)
+        return Server(name, host, flavor, owner, {host.node: amounts(flavor)}, owner)
 
     def _seed(self, servers: list[Server]) -> list[Server]:
         """The servers with faults in disjoint random samples."""
@@ -142,12 +153,12 @@ class LargeCloud:
 
     def _doubled(self, server: Server) -> Server:
         other = self._random.choice([each for each in self.hosts[:50] if each != server.host])
-        doubled = {**server.allocations, other.uuid: amounts(server.flavor)}
+        doubled = {**server.allocations, other.node: amounts(server.flavor)}
         return dataclasses.replace(server, allocations=doubled)
 
     def _resized(self, server: Server) -> Server:
-        held = {name: amount + 1 for name, amount in amounts(server.flavor).items()}
-        return dataclasses.replace(server, allocations={server.host.uuid: held})
+        larger = {name: amount + 1 for name, amount in amounts(server.flavor).items()}
+        return dataclasses.replace(server, allocations={server.host.node: larger})
 
     def _of_other_owner(self, server: Server) -> Server:
         """With a later owner in Placement: no servers exchange owners, which no sum can show."""
@@ -157,70 +168,54 @@ class LargeCloud:
 
     def _orphans(self, count: int) -> list[Server]:
         """Consumers of deleted servers, which nova does not know any more."""
-        found = [self._server(number) for number in self._sample(range(10 * count), count)]
-        self.seeded["orphaned"] = sorted(server.uuid for server in found)
-        return found
+        places = self._sample(range(10 * count), count)
+        gone = [self._server(f"orphan-{number}", number) for number in places]
+        self.seeded["orphaned"] = sorted(server.uuid for server in gone)
+        return gone
+
+    @functools.cached_property
+    def _cloud(self) -> Cloud:
+        cloud = Cloud()
+        racks = {host: name for name, hosts in self._racks.items() for host in hosts}
+        members = {host: [rack] for host, rack in racks.items() if host not in self.unmirrored}
+        for host in self.hosts:
+            cloud.host(
+                host.node, traits=TRAITS, aggregates=members.get(host, ()), **INVENTORIES
+            ).node(host.node, host.name)
+            for number in range(host.devices):
+                cloud.child(host.node, f"{host.node}_device{number}", VGPU=1)
+        for server in filter(lambda server: server.allocations, (*self.servers, *self.orphans)):
+            project, user = server.recorded_owner
+            cloud.server(server.name, server.allocations, project=project, user=user)
+        for number, (name, hosts) in enumerate(self._racks.items(), 1):
+            zone = f"az{number % 3}"
+            cloud.aggregate(name, [host.node for host in hosts], availability_zone=zone)
+        for server in sorted(self.servers, key=lambda server: server.uuid):
+            cloud.instance(server.name, server.host.node, **_shown(server))
+        for name, size in FLAVORS.items():
+            cloud.flavor(name, **dict(zip(_SIZES, size, strict=True)))
+        return cloud
 
     def document(self) -> dict[str, Any]:
         """Placement's state, as ``osc-placement-server --load`` reads it."""
-        consumers = {
-            server.uuid: {
-                "allocations": server.allocations,
-                "project": server.recorded_owner[0],
-                "user": server.recorded_owner[1],
-            }
-            for server in (*self.servers, *self.orphans)
-            if server.allocations
-        }
-        return complete({"providers": dict(self._providers()), "consumers": consumers})
-
-    def _providers(self) -> Iterator[tuple[str, dict[str, Any]]]:
-        members = {host.uuid: aggregate for aggregate, hosts in self.aggregates for host in hosts}
-        for host in self.unmirrored:
-            del members[host.uuid]
-        for host in self.hosts:
-            aggregates = [members[host.uuid]] if host.uuid in members else []
-            own = {"inventories": INVENTORIES, "traits": TRAITS, "aggregates": aggregates}
-            yield host.uuid, {"name": host.node, "generation": 3, **own}
-            for number, device in enumerate(host.devices):
-                name, offers = f"{host.node}_device{number}", {"VGPU": {"total": 1}}
-                below = {"name": name, "parent": host.uuid, "generation": 3}
-                yield device, {**below, "inventories": offers}
+        return self._cloud.document()
 
     def nova(self) -> dict[str, Any]:
         """Nova's responses, as ``--os-nova-recording`` reads them; servers in pages of 1000."""
         listing = "GET /v2.1/servers/detail?all_tenants=1"
-        ended = sorted(self.servers, key=lambda server: server.uuid)
-        pages = [ended[start : start + _PAGE] for start in range(0, len(ended), _PAGE)] or [[]]
-        answers: dict[str, Any] = {}
+        answers = self._cloud.nova()
+        servers = answers.pop("GET /v2.1/servers/detail")["servers"]
         marker = ""
-        for number, page in enumerate(pages):
-            body: dict[str, Any] = {"servers": [_listed(server) for server in page]}
-            if number + 1 < len(pages):
-                body["servers_links"] = [{"rel": "next", "href": "http://nova.example.org"}]
-            answers[listing + marker] = body
-            marker = f"&marker={page[-1].uuid}" if page else ""
+        for start in range(0, len(servers) or 1, _PAGE):
+            page = servers[start : start + _PAGE]
+            answers[listing + marker] = {"servers": page}
+            if start + _PAGE < len(servers):
+                links = [{"rel": "next", "href": "http://nova.example.org"}]
+                answers[listing + marker]["servers_links"] = links
+                marker = f"&marker={page[-1]['id']}"
         return {
             **answers,
             f"{listing}&deleted=true": {"servers": []},
-            "GET /v2.1/os-migrations": {"migrations": []},
-            "GET /v2.1/os-aggregates": {
-                "aggregates": [
-                    {
-                        "id": number,
-                        "name": f"rack-{number}",
-                        "uuid": aggregate,
-                        "hosts": [host.name for host in hosts],
-                        "metadata": {"availability_zone": f"az{number % 3}"},
-                    }
-                    for number, (aggregate, hosts) in enumerate(self.aggregates, start=1)
-                ]
-            },
-            "GET /v2.1/os-server-groups?all_projects=True": {"server_groups": []},
-            **compute_hosts((host.name, host.node, host.uuid) for host in self.hosts),
-            "GET /v2.1/flavors/detail?is_public=None": {
-                "flavors": [_flavor(name) for name in FLAVORS]
-            },
             "GET /v2.0/ports": {"ports": []},
             "GET /v3/auth/tokens": {"token": {"catalog": [{"type": "compute"}]}},
         }
@@ -231,39 +226,16 @@ def amounts(flavor: str) -> dict[str, int]:
     return dict(zip(("VCPU", "MEMORY_MB", "DISK_GB"), FLAVORS[flavor], strict=True))
 
 
-def _listed(server: Server) -> dict[str, Any]:
-    """One server of nova's listing."""
-    vcpus, ram, disk = FLAVORS[server.flavor]
-    sizes = {"vcpus": vcpus, "ram": ram, "disk": disk, "ephemeral": 0, "swap": 0}
+def _shown(server: Server) -> dict[str, Any]:
+    """What nova shows of a server, beside its host."""
     return {
-        "id": server.uuid,
-        "name": f"server-{server.uuid[:8]}",
-        "tenant_id": server.owner[0],
-        "user_id": server.owner[1],
-        "OS-EXT-SRV-ATTR:host": server.host.name,
-        "OS-EXT-SRV-ATTR:hypervisor_hostname": server.host.node,
+        **dict(zip(_SIZES, FLAVORS[server.flavor], strict=True)),
+        "flavor": server.flavor,
+        "project": server.owner[0],
+        "user": server.owner[1],
         "OS-EXT-SRV-ATTR:root_device_name": "/dev/vda",
-        "OS-EXT-STS:vm_state": "active",
-        "OS-EXT-STS:task_state": None,
-        "OS-EXT-STS:power_state": 1,
         "os-extended-volumes:volumes_attached": [],
-        "status": "ACTIVE",
-        "flavor": {"original_name": server.flavor, "extra_specs": {}, **sizes},
         "image": {"id": "6d7fbe68-4490-5f94-b2b5-6bb1e6144025", "properties": {}},
         "created": "2025-08-01T01:56:00Z",
         "updated": "2025-08-01T01:57:00Z",
-    }
-
-
-def _flavor(name: str) -> dict[str, Any]:
-    vcpus, ram, disk = FLAVORS[name]
-    return {
-        "id": name,
-        "name": name,
-        "vcpus": vcpus,
-        "ram": ram,
-        "disk": disk,
-        "OS-FLV-EXT-DATA:ephemeral": 0,
-        "swap": 0,
-        "extra_specs": {},
     }

@@ -13,7 +13,9 @@ import requests
 
 from osc_placement import microversion, testing
 from osc_placement.client import api, api_errors
+from osc_placement.nova import api as nova_api, servers
 from osc_placement.testing import pytest_plugin, service, traffic
+from osc_placement.workflows.cloud import compute_nodes
 from tests.support.versions import NEXT
 
 BOTH = pytest.mark.parametrize("kind", [service.InProcessPlacement, service.LoopbackPlacement])
@@ -145,6 +147,35 @@ def test_a_cloud_has_trees_and_allocations() -> None:
         exported = placement.export()
         assert exported["consumers"] == cloud.document()["consumers"]
         assert exported["custom_resource_classes"] == ["CUSTOM_FPGA"]
+
+
+def test_a_cloud_has_nova_s_half() -> None:
+    cloud = (
+        testing.Cloud()
+        .node("a", "host-a", hypervisor_type="QEMU")
+        .node("b", service={"status": "disabled"})
+        .instance("vm", "a", vcpus=2, vm_state="stopped", extra_specs={"hw:cpu_policy": "shared"})
+        .instance("offloaded", vm_state="shelved_offloaded")
+        .migration("move", "vm", "b", "a", status="error")
+        .flavor("small", vcpus=2, ephemeral=1)
+        .aggregate("rack", ["a", "b"], availability_zone="east")
+    )
+    recorded = nova_api.RecordedNova(cloud.nova(), "a test")
+    hosts = compute_nodes.read_server_hosts(recorded)
+    assert {node.uuid: node.host for node in hosts.hosts.nodes} == {
+        testing.uuid_of("a"): "host-a",
+        testing.uuid_of("b"): "b",
+    }
+    assert [*hosts.refused(map(testing.uuid_of, "ab"))] == [testing.uuid_of("b")]
+    vm, offloaded = servers.servers(recorded)
+    assert (vm.host, vm.node, vm.vm_state, vm.flavor.vcpus) == ("host-a", "a", "stopped", 2)
+    assert vm.flavor.extra_specs == {"hw:cpu_policy": "shared"}
+    assert (offloaded.host, offloaded.vm_state) == (None, "shelved_offloaded")
+    (move,) = servers.migrations(recorded)
+    assert (move.server_uuid, move.source_host, move.dest_host) == (vm.uuid, "b", "host-a")
+    assert (move.type, move.status) == ("live-migration", "error")
+    (rack,) = nova_api.host_aggregates(recorded)
+    assert (rack.hosts, rack.metadata) == (("host-a", "b"), {"availability_zone": "east"})
 
 
 @BOTH

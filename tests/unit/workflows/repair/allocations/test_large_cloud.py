@@ -21,10 +21,10 @@ from tests.support.clouds import large
 HOSTS, NESTED, SERVERS = 100, 4, 1000
 
 #: Projects with their users; consumers that nova does not know; consumers that are read until
-#: the sums are the expected ones, of 715 that may have a wrong owner.
-OWNERS, ORPHANS, SUSPECTS = 4, 5, 200
+#: the sums are the expected ones, of 466 that may have a wrong owner.
+OWNERS, ORPHANS, SUSPECTS = 4, 5, 291
 #: The hosts of servers without allocations.
-LACKING = 19
+LACKING = 17
 
 CODES = {
     "missing": "missing",
@@ -117,7 +117,7 @@ def test_the_limit_of_reads_is_reported(cloud: Cloud, monkeypatch: pytest.Monkey
     monkeypatch.setattr(owners, "MOST_READS", 20)
     result = cloud.audited()
     limit = (
-        "the owners of 715 servers were not checked: the sums of their projects and users differ,"
+        "the owners of 466 servers were not checked: the sums of their projects and users differ,"
         " and the limit of 20 reads is reached; --check-owners reads all"
     )
     assert limit in result.not_checked

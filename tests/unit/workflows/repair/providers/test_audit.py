@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from osc_placement import errors
+from osc_placement import errors, testing
 from osc_placement.client import responses
 from osc_placement.model import inventory, provider
 from osc_placement.neutron import api as neutron_api
@@ -20,7 +20,6 @@ from osc_placement.workflows.repair import findings
 from osc_placement.workflows.repair.providers import audit, devices, identity, observe
 from osc_placement.workflows.repair.providers.observe import ProviderSnapshot
 from tests.support import embedded
-from tests.support.clouds import compute_services
 
 QEMU = ("QEMU", 8002000)
 REPORTED = {"VCPU": 64, "MEMORY_MB": 1000, "DISK_GB": 100}
@@ -371,15 +370,12 @@ class Nova(nova_api.RecordedNova):
     """Nova that counts its requests."""
 
     def __init__(self, count: int, disabled: int = 0) -> None:
-        hosts = [f"host-{number:03}" for number in range(count)]
-        answers = compute_services.compute_hosts(
-            ((host, host, embedded.uuid_of(host)) for host in hosts),
-            {host: {"status": "disabled"} for host in hosts[:disabled]},
-        )
-        for item in answers["GET /v2.1/os-hypervisors/detail"]["hypervisors"]:
-            item |= {"hypervisor_type": "QEMU", "hypervisor_version": 8002000}
-            item |= {"vcpus": 32, "memory_mb": 65536}
-        super().__init__(answers, "")
+        kit = testing.Cloud()
+        shown = {"hypervisor_type": "QEMU", "hypervisor_version": 8002000}
+        for number in range(count):
+            service = {"status": "disabled"} if number < disabled else {}
+            kit.node(f"host-{number:03}", service=service, vcpus=32, memory_mb=65536, **shown)
+        super().__init__(kit.nova(), "")
         self.requests: list[str] = []
 
     def ask(self, path: str, version: str) -> Any:
