@@ -7,8 +7,8 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
+from osc_placement import testing
 from osc_placement.model import allocation, inventory, provider
-from osc_placement.testing import cloud
 from osc_placement.workflows.reshape import snapshot
 from tests.support.embedded import uuid_of
 
@@ -22,37 +22,17 @@ def state(
     providers: Providers, consumers: Consumers, traits: Mapping[str, list[str]] | None = None
 ) -> dict[str, Any]:
     """The state document for the reference server; all generations differ."""
-    has = traits or {}
-    return cloud.complete(
-        {
-            "providers": {
-                uuid_of(name): {
-                    "name": name,
-                    "parent": parent and uuid_of(parent),
-                    "generation": number,
-                    "inventories": {
-                        key: _inventory(item).as_dict() for key, item in offers.items()
-                    },
-                    "traits": has.get(name, []),
-                }
-                for number, (name, (parent, offers)) in enumerate(providers.items(), 3)
-            },
-            "consumers": {
-                uuid_of(name): {
-                    "allocations": {uuid_of(key): dict(part) for key, part in held.items()},
-                    "generation": number,
-                    "type": "INSTANCE" if number % 2 else "unknown",
-                }
-                for number, (name, held) in enumerate(consumers.items(), 1)
-            },
-        }
-    )
-
-
-def _inventory(given: Any) -> inventory.Inventory:
-    if isinstance(given, inventory.Inventory):
-        return given
-    return inventory.Inventory(given) if isinstance(given, int) else inventory.Inventory(**given)
+    kit = testing.Cloud()
+    for name, (parent, offers) in providers.items():
+        kit.host(name, parent=parent, traits=(traits or {}).get(name, ()), **offers)
+    for number, (name, allocations) in enumerate(consumers.items(), 1):
+        kit.server(name, allocations, type="INSTANCE" if number % 2 else "unknown")
+    document = kit.document()
+    for number, fields in enumerate(document["providers"].values(), 3):
+        fields["generation"] = number
+    for number, fields in enumerate(document["consumers"].values(), 1):
+        fields["generation"] = number
+    return document
 
 
 def snapshot_of(document: Mapping[str, Any], *roots: str) -> snapshot.TreeSnapshot:
