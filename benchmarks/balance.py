@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import collections
 import random
+from collections.abc import Sequence
 
 from osc_placement.engine import record, state
 from osc_placement.engine.candidates.budget import SearchBudget
@@ -28,8 +29,10 @@ FLAVORS = (
 CLASS = "MEMORY_MB"
 
 
-def draw_cloud(draw: random.Random, hosts: int, number: int) -> state.CloudState:
-    """Hosts of two sizes with servers; some hosts have many of them, some none."""
+def draw_cloud(
+    draw: random.Random, hosts: int, number: int, weights: Sequence[int] = (0, 1, 2, 3, 5)
+) -> state.CloudState:
+    """Hosts of two sizes with servers; how many of them a host has grows with its weight."""
     base = state.CloudState()
     sizes = [draw.choice(((96, 384 * 1024), (128, 512 * 1024))) for _ in range(hosts)]
     providers = {
@@ -45,13 +48,13 @@ def draw_cloud(draw: random.Random, hosts: int, number: int) -> state.CloudState
         )
         for at, (vcpus, memory) in enumerate(sizes)
     }
-    weights = [draw.choice((0, 1, 2, 3, 5)) for _ in range(hosts)]
+    of_host = [draw.choice(weights) for _ in range(hosts)]
     left = [[4 * vcpus, memory] for vcpus, memory in sizes]
     consumers = {}
     names = list(providers)
     for at in range(number):
         vcpus, memory, _ = draw.choices(FLAVORS, [often for *_, often in FLAVORS])[0]
-        for host in draw.choices(range(hosts), weights, k=50):
+        for host in draw.choices(range(hosts), of_host, k=50):
             if left[host][0] >= vcpus and left[host][1] >= memory:
                 left[host][0] -= vcpus
                 left[host][1] -= memory

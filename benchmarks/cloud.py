@@ -9,6 +9,8 @@ import uuid
 from collections.abc import Iterator
 from typing import Any
 
+from osc_placement.testing.cloud import complete
+
 AGGREGATE = "14a5c8a3-5a99-4e8f-88be-00d85fcb1c17"
 FLAT_TRAITS = ["HW_CPU_X86_AVX2", "STORAGE_DISK_SSD"]
 FLAT_INVENTORIES: dict[str, dict[str, Any]] = {
@@ -93,23 +95,15 @@ def wide_host(number: int, devices: int = 8) -> list[Provider]:
 
 def document(providers: list[Provider]) -> dict[str, Any]:
     """The providers as a document for ``--load``."""
-    return {
-        "custom_resource_classes": [],
-        "custom_traits": [],
-        "providers": {
-            provider.uuid: {
-                "name": provider.name,
-                "parent": provider.parent,
-                "root": provider.root or provider.uuid,
-                "generation": 0,
-                "inventories": provider.inventories,
-                "traits": provider.traits,
-                "aggregates": provider.aggregates,
+    fields = ("name", "parent", "inventories", "traits", "aggregates")
+    return complete(
+        {
+            "providers": {
+                provider.uuid: {field: getattr(provider, field) for field in fields}
+                for provider in providers
             }
-            for provider in providers
-        },
-        "consumers": {},
-    }
+        }
+    )
 
 
 def _child(

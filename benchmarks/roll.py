@@ -7,10 +7,9 @@ import collections
 import random
 from collections.abc import Collection
 
-from benchmarks.balance import CLASS, FLAVORS
-from osc_placement.engine import record, state
+from benchmarks import balance
+from osc_placement.engine import state
 from osc_placement.engine.candidates.budget import SearchBudget
-from osc_placement.model import inventory
 from osc_placement.workflows.cloud import nova_servers, servers
 from osc_placement.workflows.moving import legs, places, reserve_plan, roll_plan, steps, targets
 from tests.support.capacity import cases
@@ -20,35 +19,7 @@ ZONES = 3
 
 def draw_cloud(draw: random.Random, hosts: int, number: int) -> state.CloudState:
     """Hosts of two sizes with about as many servers each."""
-    base = state.CloudState()
-    sizes = [draw.choice(((96, 384 * 1024), (128, 512 * 1024))) for _ in range(hosts)]
-    providers = {
-        f"h{at:04}": record.ProviderRecord(
-            uuid=f"h{at:04}",
-            name=f"h{at:04}",
-            root_uuid=f"h{at:04}",
-            parent_uuid=None,
-            inventories={
-                "VCPU": inventory.Inventory(vcpus, allocation_ratio=4.0),
-                CLASS: inventory.Inventory(memory),
-            },
-        )
-        for at, (vcpus, memory) in enumerate(sizes)
-    }
-    left = [[4 * vcpus, memory] for vcpus, memory in sizes]
-    consumers = {}
-    for at in range(number):
-        vcpus, memory, _ = draw.choices(FLAVORS, [often for *_, often in FLAVORS])[0]
-        for host in draw.choices(range(hosts), k=50):
-            if left[host][0] >= vcpus and left[host][1] >= memory:
-                left[host][0] -= vcpus
-                left[host][1] -= memory
-                amounts = {f"h{host:04}": {"VCPU": vcpus, CLASS: memory}}
-                uuid = f"s{at:05}"
-                consumers[uuid] = record.ConsumerRecord(uuid, 1, "p", "u", amounts)
-                break
-    base.apply(record.Changes(providers, consumers))
-    return base
+    return balance.draw_cloud(draw, hosts, number, (1,))
 
 
 def plan(base: state.CloudState, at_once: int, per_zone: int, keep: int) -> legs.Legs:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from benchmarks import client, cloud, placement_rows
+from osc_placement.testing.cloud import complete
 from tests.support.peer import database, process
 
 _TRAITS = 30
@@ -38,35 +39,28 @@ def document(providers: int, consumers: int) -> dict[str, Any]:
     traits = sorted(os_traits.get_traits(prefix="HW_CPU"))[:_TRAITS]
     hosts = [cloud.flat_host(number)[0] for number in range(providers)]
     held = dict.fromkeys(("VCPU", "MEMORY_MB", "DISK_GB"), 1)
-    return {
-        "custom_resource_classes": [],
-        "custom_traits": [],
-        "providers": {
-            host.uuid: {
-                "name": host.name,
-                "parent": None,
-                "root": host.uuid,
-                "generation": 3,
-                "inventories": {
-                    name: {"total": 1_000_000, "max_unit": 1_000_000, "allocation_ratio": 1.0}
-                    for name in held
-                },
-                "traits": traits,
-                "aggregates": host.aggregates,
-            }
-            for host in hosts
-        },
-        "consumers": {
-            str(uuid.UUID(int=number + 1)): {
-                "allocations": {hosts[number % providers].uuid: held},
-                "generation": 1,
-                "project": f"project-{number % _PROJECTS}",
-                "user": "user",
-                "type": "INSTANCE",
-            }
-            for number in range(consumers)
-        },
-    }
+    size = {"total": 1_000_000, "max_unit": 1_000_000, "allocation_ratio": 1.0}
+    return complete(
+        {
+            "providers": {
+                host.uuid: {
+                    "name": host.name,
+                    "generation": 3,
+                    "inventories": dict.fromkeys(held, size),
+                    "traits": traits,
+                    "aggregates": host.aggregates,
+                }
+                for host in hosts
+            },
+            "consumers": {
+                str(uuid.UUID(int=number + 1)): {
+                    "allocations": {hosts[number % providers].uuid: held},
+                    "project": f"project-{number % _PROJECTS}",
+                }
+                for number in range(consumers)
+            },
+        }
+    )
 
 
 @contextlib.contextmanager

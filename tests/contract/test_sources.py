@@ -27,7 +27,7 @@ from osc_placement.nova import api as nova_api
 from osc_placement.plan import plan
 from osc_placement.scheduling import nova_options
 from osc_placement.scheduling.server_hosts import ServerHosts
-from osc_placement.testing import service
+from osc_placement.testing import nova as nova_kit, service
 from osc_placement.workflows.batch import mirror
 from osc_placement.workflows.capacity import show
 from osc_placement.workflows.cloud import compute_nodes, nova_servers
@@ -43,7 +43,7 @@ from osc_placement.workflows.repair.providers import (
     observe as providers_observe,
 )
 from osc_placement.workflows.snapshot import replay, save
-from tests.support import embedded, functional_cloud
+from tests.support import embedded
 from tests.support.candidates import cloud_builder, comparison, explained
 from tests.support.clouds import compute_services
 from tests.support.peer import target as targets
@@ -106,47 +106,29 @@ def servers_of(draw: random.Random, base: state.CloudState, roots: list[str]) ->
             if own and draw.random() < 0.7
             else draw.randrange(len(roots))
         )
-        host = {"OS-EXT-SRV-ATTR:host": hosts[at], "OS-EXT-SRV-ATTR:hypervisor_hostname": roots[at]}
+        host = {"host": hosts[at], "node": roots[at]}
         if draw.random() < 0.2:
             target = draw.randrange(len(roots))
             ends = {"source_compute": hosts[target], "source_node": roots[target]}
             # Without a time, no text counts the minutes since then.
-            ends |= {"dest_compute": hosts[at], "dest_node": roots[at], "updated_at": ""}
+            ends |= {"dest_compute": hosts[at], "dest_node": roots[at]}
             kind = draw.choice(["live-migration", "migration", "evacuation"])
             status = draw.choice(["accepted", "running", "finished", "done", "error", "completed"])
-            moves.append(
-                {
-                    **functional_cloud.migration(
-                        holders.pop() if holders else embedded.uuid_of(f"move {uuid}"),
-                        uuid,
-                        kind,
-                        status,
-                        "",
-                        "",
-                    ),
-                    **ends,
-                }
-            )
-        project = {
-            "tenant_id": draw.choice(["p", "project"]),
-            "user_id": draw.choice(["u", "user"]),
+            own_uuid = holders.pop() if holders else embedded.uuid_of(f"move {uuid}")
+            state = {"migration_type": kind, "status": status}
+            moves.append(nova_kit.migration(own_uuid, uuid, **state, **ends))
+        owner = {
+            "project": draw.choice(["p", "project"]),
+            "user": draw.choice(["u", "user"]),
         }
-        listed.append(functional_cloud.server(uuid, "", **host, **project))
+        listed.append(nova_kit.server(uuid, name=uuid[-2:], vcpus=3, **host, **owner))
     aggregates = [
-        {
-            "id": number,
-            "name": f"a{number}",
-            "uuid": uuid,
-            "metadata": {},
-            "hosts": draw.sample(hosts, min(2, len(hosts))),
-        }
+        nova_kit.aggregate(number, f"a{number}", uuid, draw.sample(hosts, min(2, len(hosts))))
         for number, uuid in enumerate([*base.with_aggregate, embedded.uuid_of("aggregate")])
     ]
     return {
-        "GET /v2.1/servers/detail": {"servers": listed},
+        **nova_kit.answers(servers=listed, migrations=moves, aggregates=aggregates),
         "GET /v2.1/servers/detail?deleted=true": {"servers": []},
-        "GET /v2.1/os-migrations": {"migrations": moves},
-        "GET /v2.1/os-aggregates": {"aggregates": aggregates},
     }
 
 
@@ -155,19 +137,18 @@ def nova_of(
 ) -> nova_api.RecordedNova:
     """Hosts in random states, and some flavors with traits; with ``base`` its servers too."""
     flavors = [
-        {
-            "id": str(number), "name": f"f{number}", "vcpus": draw.randint(1, 4), "swap": 0,
-            "ram": draw.randint(1, 8), "disk": draw.randint(0, 4), "OS-FLV-EXT-DATA:ephemeral": 0,
-            "extra_specs": draw.choice(({}, {}, {"trait:HW_CPU_X86_AVX": "required"})),
-        }
+        nova_kit.flavor(
+            f"f{number}",
+            vcpus=draw.randint(1, 4),
+            ram=draw.randint(1, 8),
+            disk=draw.randint(0, 4),
+            extra_specs=draw.choice(({}, {}, {"trait:HW_CPU_X86_AVX": "required"})),
+        )
         for number in range(QUERIES)
-    ]  # fmt: skip
+    ]
+    empty = dict.fromkeys(("aggregates", "servers", "migrations", "server_groups"), ())
     answers = {
-        "GET /v2.1/flavors/detail": {"flavors": flavors},
-        "GET /v2.1/os-aggregates": {"aggregates": []},
-        "GET /v2.1/servers/detail": {"servers": []},
-        "GET /v2.1/os-migrations": {"migrations": []},
-        "GET /v2.1/os-server-groups": {"server_groups": []},
+        **nova_kit.answers(flavors=flavors, **empty),
         **(servers_of(draw, base, roots) if base is not None else {}),
     }
     return compute_services.nova(compute_services.draw_states(draw, roots), **answers)

@@ -6,34 +6,15 @@ from __future__ import annotations
 import json
 import pathlib
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import pytest
 
-from osc_placement.engine import state
-from osc_placement.workflows.cloud.hosts import hosts_of
-from tests.functional.moving.test_drain_claims import carry_out
+from tests.functional.moving.test_drain_claims import carry_out, recording
 from tests.support.candidates import comparison
 from tests.support.capacity import drains
-from tests.support.functional_cloud import compute_hosts, nova_recording, server
 from tests.support.peer import target as targets
 from tests.support.peer.shell import OpenStack
-
-
-def recording(base: state.CloudState, on_hosts: Mapping[str, str]) -> list[str]:
-    """The options with nova's answers; ``on_hosts`` is ``{server: its host}``."""
-    hosts = {base.providers[root].name: root for root in hosts_of(base)}
-    listed = [server(each, host) for each, host in on_hosts.items()]
-    return list(
-        nova_recording(
-            {
-                **compute_hosts(hosts),
-                "GET /v2.1/flavors/detail": {"flavors": []},
-                "GET /v2.1/os-migrations": {"migrations": []},
-                "GET /v2.1/servers/detail": {"servers": listed},
-            }
-        )
-    )
 
 
 @pytest.mark.parametrize("target", ["placement"], indirect=True)

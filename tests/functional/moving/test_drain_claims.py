@@ -12,11 +12,13 @@ import json
 import pathlib
 import random
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import pytest
 
+from osc_placement.engine import state
+from osc_placement.testing import nova
 from osc_placement.workflows.cloud.hosts import hosts_of
 from tests.support.candidates import clouds, comparison
 from tests.support.capacity import drains
@@ -32,6 +34,13 @@ def body(allocations: Mapping[str, Any], generation: int | None) -> dict[str, An
         "user_id": "user",
         "consumer_generation": generation,
     }
+
+
+def recording(base: state.CloudState, on_hosts: Mapping[str, str]) -> Sequence[str]:
+    """The options with nova's answers; ``on_hosts`` is ``{server: its host}``."""
+    hosts = {base.providers[root].name: root for root in hosts_of(base)}
+    listed = [server(each, host) for each, host in on_hosts.items()]
+    return nova_recording(compute_hosts(hosts) | nova.answers(flavors=[], servers=listed))
 
 
 def begin(target: targets.Target, move: Mapping[str, Any]) -> str:
@@ -68,21 +77,11 @@ def test_every_prefix_of_a_plan_can_be_claimed(
     base = drains.with_uuids(drawn)
     comparison.seed(base, target)
     hosts = {base.providers[root].name: root for root in hosts_of(base)}
-    names = {root: name for name, root in hosts.items()}
-    on_hosts = {each.uuid: each.root_uuid for each in drains.placed(base)}
-    nova = nova_recording(
-        {
-            **compute_hosts(hosts),
-            "GET /v2.1/flavors/detail": {"flavors": []},
-            "GET /v2.1/os-migrations": {"migrations": []},
-            "GET /v2.1/servers/detail": {
-                "servers": [server(each, names[root]) for each, root in on_hosts.items()]
-            },
-        }
-    )
+    on_hosts = {each.uuid: base.providers[each.root_uuid].name for each in drains.placed(base)}
+    nova_options = recording(base, on_hosts)
     drained = draw.sample(sorted(hosts), draw.randint(1, max(len(hosts) - 1, 1)))
     options = ["--parallel", str(draw.choice((1, 2, 3))), "--plan-out", "plan.json"]
-    ended = openstack.run("placement host drain", *drained, *options, *nova, "-f", "json")
+    ended = openstack.run("placement host drain", *drained, *options, *nova_options, "-f", "json")
     if len(drained) == len(hosts):
         assert ended.code == 1
         return

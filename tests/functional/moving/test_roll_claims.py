@@ -12,8 +12,7 @@ import pytest
 
 from osc_placement.workflows.cloud.hosts import hosts_of
 from osc_placement.workflows.moving import document
-from tests.functional.moving.test_balance_claims import recording
-from tests.functional.moving.test_drain_claims import carry_out
+from tests.functional.moving.test_drain_claims import carry_out, recording
 from tests.support.candidates import comparison
 from tests.support.capacity import drains
 from tests.support.peer import target as targets

@@ -11,6 +11,8 @@ from osc_placement.engine.candidates import search as candidate_search
 from osc_placement.model import candidate, inventory
 
 SHARES = standard.SHARING_TRAIT
+#: Who uses what is used.
+CONSUMER = "00000000-0000-4000-8000-0000000000cc"
 
 
 def provider(
@@ -43,7 +45,7 @@ def cloud(*providers: Any, used: Mapping[str, Mapping[str, int]] | None = None) 
             aggregates=aggregates,
         )
     base = state.CloudState()
-    consumers = {"consumer": record.ConsumerRecord("consumer", 1, "p", "u", used or {})}
+    consumers = {CONSUMER: record.ConsumerRecord(CONSUMER, 1, "p", "u", used or {})}
     base.apply(record.Changes(records, consumers if used else {}))
     return base
 

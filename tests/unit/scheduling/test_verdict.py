@@ -14,6 +14,7 @@ from osc_placement.scheduling.answer import Caveats
 from osc_placement.scheduling.case import Case, Way
 from osc_placement.scheduling.server_hosts import NOVA_NOT_READ
 from osc_placement.scheduling.verdict import RuleCheck, Says
+from osc_placement.testing import nova as kit
 from osc_placement.workflows.cloud import cases, compute_nodes
 
 ANTI_AFFINITY, AFFINITY = "ServerGroupAntiAffinityFilter", "ServerGroupAffinityFilter"
@@ -29,35 +30,17 @@ def recorded(group: Mapping[str, Any] | None = None, own: str | None = None) -> 
     """
 
     def server(uuid: str, host: str | None) -> dict[str, Any]:
-        plain = {"vcpus": 1, "ram": 1, "disk": 0, "ephemeral": 0, "swap": 0, "extra_specs": {}}
-        return {
-            "id": uuid, "name": uuid, "tenant_id": "p", "user_id": "u", "status": "ACTIVE",
-            "OS-EXT-SRV-ATTR:host": host, "OS-EXT-SRV-ATTR:hypervisor_hostname": f"{host}.node",
-            "OS-EXT-STS:vm_state": "active", "OS-EXT-STS:task_state": None, "flavor": plain,
-            "image": "", "created": "", "updated": "",
-        }  # fmt: skip
+        return kit.server(uuid, project="p", user="u", host=host, node=f"{host}.node", ram=1)
 
-    answers: dict[str, Any] = {
-        "GET /v2.1/os-services?binary=nova-compute": {
-            "services": [
-                {
-                    "binary": "nova-compute", "host": host,
-                    "status": "disabled" if host == "disabled" else "enabled",
-                    "state": "down" if host == "down" else "up",
-                }
-                for host in HOSTS[:3]
-            ]
-        },
-        "GET /v2.1/os-hypervisors/detail": {
-            "hypervisors": [
-                {
-                    "id": host, "hypervisor_hostname": f"{host}.node", "service": {"host": host},
-                    "running_vms": 2,
-                }
-                for host in HOSTS
-            ]
-        },
-    }  # fmt: skip
+    states = {
+        "up": {},
+        "disabled": {"status": "disabled"},
+        "down": {"state": "down"},
+    }
+    answers = kit.answers(
+        services=[kit.service(host, **fields) for host, fields in states.items()],
+        hypervisors=[kit.node(host, f"{host}.node", host, running_vms=2) for host in HOSTS],
+    )
     answers["GET /v2.1/servers/detail?uuid=s0"] = {"servers": [server("s0", own)]}
     for uuid, host in zip(MEMBERS, ("up", "up", "down"), strict=True):
         answers[f"GET /v2.1/servers/detail?uuid={uuid}"] = {"servers": [server(uuid, host)]}

@@ -15,7 +15,7 @@ from osc_placement import errors, microversion
 from osc_placement.nova import api as nova_api
 from osc_placement.scheduling import nova_options
 from osc_placement.scheduling.case import Way
-from osc_placement.testing import service
+from osc_placement.testing import nova as nova_kit, service
 from osc_placement.workflows.cloud import cases, compute_nodes, nova_request
 from osc_placement.workflows.cloud.cases import MoveRequest
 from osc_placement.workflows.cloud.context import ReadContext
@@ -143,16 +143,19 @@ class MovingCloud:
         names = {root(n): root(n) for n in range(6)}
         hosts = compute_services.answers(dict(zip(names, self.services, strict=True)))
         host = None if self.is_offloaded else "nova-0"
-        server = {
-            "id": SERVER, "name": "web", "tenant_id": "p", "user_id": "u", "status": "ACTIVE",
-            "OS-EXT-SRV-ATTR:host": host,
-            "OS-EXT-SRV-ATTR:hypervisor_hostname": host and root(0),
-            "OS-EXT-STS:vm_state": self.state, "OS-EXT-STS:task_state": self.task,
-            "image": {"id": IMAGE, "properties": {}},
-            "OS-EXT-STS:power_state": 1,
-            "flavor": self.old.embedded(), "pinned_availability_zone": self.zone,
-            "created": "", "updated": "",
-        }  # fmt: skip
+        server = nova_kit.server(
+            SERVER,
+            name="web",
+            project="p",
+            user="u",
+            host=host,
+            node=host and root(0),
+            vm_state=self.state,
+            task_state=self.task,
+            image={"id": IMAGE, "properties": {}},
+            flavor=self.old.embedded(),
+            pinned_availability_zone=self.zone,
+        )
         members = [
             {**server, "id": name, "OS-EXT-SRV-ATTR:host": f"nova-{number}"}
             for name, number in self.members.items()
@@ -161,26 +164,25 @@ class MovingCloud:
             "id": "g", "name": "db", "policy": self.policy, "rules": {},
             "members": [SERVER, *self.members],
         }  # fmt: skip
-        aggregates = [
-            {
-                "id": number, "name": name, "uuid": uuid,
-                "hosts": [f"nova-{n}" for n in range(6) if self.zones[n] == uuid],
-                "metadata": {"availability_zone": name},
-            }
-            for number, (name, uuid) in enumerate([("az1", ZONE), ("az2", OTHER_ZONE)])
-        ]  # fmt: skip
-        answers = {
-            "GET /v2.1/os-aggregates": {"aggregates": aggregates},
-            "GET /v2.1/os-server-groups": {"server_groups": [group] if self.policy else []},
-            "GET /v2.1/os-migrations": {"migrations": []},
-            "GET /v2.1/flavors/detail": {
-                "flavors": [self.old.listed("old"), self.new.listed("new")]
-            },
-            f"GET /v2.1/servers/detail?uuid={SERVER}": {"servers": [server]},
-            **{f"GET /v2.1/servers/detail?uuid={one['id']}": {"servers": [one]} for one in members},
-            "GET /v2.1/servers/detail": {"servers": [server, *members]},
+        zones = {ZONE: "az1", OTHER_ZONE: "az2"}
+        hosts_in = {
+            uuid: [f"nova-{n}" for n in range(6) if self.zones[n] == uuid] for uuid in zones
         }
-        return nova_api.RecordedNova({**hosts, **answers}, "a test")
+        listings = nova_kit.answers(
+            aggregates=[
+                nova_kit.aggregate(number, name, uuid, hosts_in[uuid], availability_zone=name)
+                for number, (uuid, name) in enumerate(zones.items())
+            ],
+            server_groups=[group] if self.policy else [],
+            migrations=[],
+            flavors=[self.old.listed("old"), self.new.listed("new")],
+            servers=[server, *members],
+        )
+        single = {
+            f"GET /v2.1/servers/detail?uuid={shown['id']}": {"servers": [shown]}
+            for shown in (server, *members)
+        }
+        return nova_api.RecordedNova({**hosts, **listings, **single}, "a test")
 
     def expected(self, kind: str, *, same_host: bool) -> set[str] | None:
         """The hosts by brute force; None if nova refuses the move at once."""

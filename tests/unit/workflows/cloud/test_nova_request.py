@@ -12,7 +12,7 @@ from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api, flavors, values
 from osc_placement.scheduling import nova_options, traits
 from osc_placement.scheduling.server_hosts import ServerHosts
-from osc_placement.testing import service
+from osc_placement.testing import nova as kit, service
 from osc_placement.workflows.cloud import cases, nova_request, source
 from osc_placement.workflows.cloud.context import ReadContext
 
@@ -33,18 +33,12 @@ class Glance:
 
 def recorded() -> api.RecordedNova:
     """Nova with a server from an image."""
-    server = {
-        "id": SERVER, "name": "web", "tenant_id": "p", "user_id": "u", "status": "ACTIVE",
-        "OS-EXT-SRV-ATTR:host": "h", "OS-EXT-SRV-ATTR:hypervisor_hostname": "h",
-        "OS-EXT-STS:vm_state": "active", "OS-EXT-STS:task_state": None, "image": {"id": IMAGE},
-        "flavor": {
-            "vcpus": 2, "ram": 16, "disk": 0, "swap": 0, "ephemeral": 0, "extra_specs": {},
-            "original_name": "small",
-        },
-        "created": "", "updated": "",
-    }  # fmt: skip
-    answers: dict[str, Any] = {
-        "GET /v2.1/os-aggregates": {"aggregates": []},
+    size = {"vcpus": 2, "ram": 16, "flavor": "small"}
+    place = {"host": "h", "node": "h", "image": {"id": IMAGE}}
+    server = kit.server(SERVER, name="web", project="p", user="u", **size, **place)
+    del server["pinned_availability_zone"]
+    answers = {
+        **kit.answers(aggregates=[]),
         f"GET /v2.1/servers/detail?uuid={SERVER}": {"servers": [server]},
         "GET /v2.0/ports": {"ports": []},
     }

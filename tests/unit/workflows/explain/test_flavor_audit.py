@@ -17,7 +17,7 @@ from osc_placement.model import inventory
 from osc_placement.nova import api, flavors
 from osc_placement.scheduling import nova_options, request
 from osc_placement.scheduling.server_hosts import NOVA_NOT_READ, ServerHosts
-from osc_placement.testing import service
+from osc_placement.testing import nova as nova_kit, service
 from osc_placement.workflows.cloud import compute_nodes
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.explain import flavor_audit as audit
@@ -26,22 +26,17 @@ from tests.support.clouds import compute_services
 
 CONTEXT = ReadContext(workers=1)
 UUID = "00000000-0000-4000-8000-{:012}"
+#: The root providers of the cloud.
+ROOTS = (UUID.format(0), UUID.format(1))
 
 
 def recorded(**specs: Mapping[str, str]) -> api.RecordedNova:
     """Nova with a flavor of 4 VCPU for each set of extra specs."""
-    flavors = [
-        {
-            "id": name, "name": name, "vcpus": 4, "ram": 16, "disk": 0, "swap": 0,
-            "OS-FLV-EXT-DATA:ephemeral": 0, "extra_specs": dict(found),
-        }
-        for name, found in specs.items()
-    ]  # fmt: skip
-    answers = {
-        "GET /v2.1/flavors/detail": {"flavors": flavors},
-        "GET /v2.1/os-aggregates": {"aggregates": []},
-    }
-    return api.RecordedNova(answers, "flavors")
+    listed = [
+        nova_kit.flavor(name, vcpus=4, ram=16, extra_specs=dict(named))
+        for name, named in specs.items()
+    ]
+    return api.RecordedNova(nova_kit.answers(flavors=listed, aggregates=[]), "flavors")
 
 
 FLAVORS: dict[str, Mapping[str, str]] = {
@@ -57,18 +52,13 @@ FLAVORS: dict[str, Mapping[str, str]] = {
 
 def cloud(vcpus: int, memory: int = 0) -> state.CloudState:
     """Two hosts with 8 VCPU, of which so much is used."""
-    held = {"VCPU": inventory.Inventory(8), "MEMORY_MB": inventory.Inventory(64)}
-    hosts = {
-        UUID.format(n): record.ProviderRecord(
-            UUID.format(n), f"host{n}", UUID.format(n), inventories=held,
-            traits=frozenset({"CUSTOM_ONE"} if n else ()),
-        )
-        for n in range(2)
-    }  # fmt: skip
-    base = state.CloudState()
     amounts = {k: v for k, v in {"VCPU": vcpus, "MEMORY_MB": memory}.items() if v}
-    consumer = record.ConsumerRecord(UUID.format(9), 1, "p", "u", dict.fromkeys(hosts, amounts))
-    base.apply(record.Changes(hosts, {consumer.uuid: consumer}, {"CUSTOM_ONE": 0.0}))
+    base = clouds.cloud(
+        clouds.provider(ROOTS[0], VCPU=8, MEMORY_MB=64),
+        clouds.provider(ROOTS[1], traits="CUSTOM_ONE", VCPU=8, MEMORY_MB=64),
+        used=dict.fromkeys(ROOTS, amounts),
+    )
+    base.apply(record.Changes(traits={"CUSTOM_ONE": 0.0}))
     return base
 
 
@@ -76,10 +66,6 @@ def cloud(vcpus: int, memory: int = 0) -> state.CloudState:
 def client(placement: service.InProcessPlacement) -> explained.CountingClient:
     """A client of the cloud with one VCPU in use on each host."""
     return explained.seeded(placement, cloud(1))
-
-
-#: The root providers of the cloud.
-ROOTS = (UUID.format(0), UUID.format(1))
 
 
 def in_service(roots: Iterable[str]) -> ServerHosts:

@@ -16,6 +16,7 @@ from osc_placement.model import allocation, inventory
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import apply, plan, result
+from osc_placement.testing import nova as kit
 from osc_placement.workflows.batch import batch
 from osc_placement.workflows.cloud import selector as batch_selector
 from osc_placement.workflows.cloud.context import ReadContext
@@ -177,38 +178,25 @@ HOST = uuid_of("cmp-1")
 
 
 def server(name: str, project: str) -> dict[str, Any]:
-    flavor = {"vcpus": 1, "ram": 1, "disk": 1, "ephemeral": 0, "swap": 0, "extra_specs": {}}
-    return {
-        "id": uuid_of(name),
-        "name": name,
-        "tenant_id": project,
-        "user_id": "alice",
-        "OS-EXT-SRV-ATTR:host": "cmp-0001",
-        "OS-EXT-SRV-ATTR:hypervisor_hostname": "cmp-0001",
-        "OS-EXT-STS:vm_state": "active",
-        "OS-EXT-STS:task_state": None,
-        "status": "ACTIVE",
-        "flavor": flavor,
-        "image": "",
-        "created": "2026-01-01T00:00:00Z",
-        "updated": "2026-01-01T00:00:00Z",
-    }
+    place = {"host": "cmp-0001", "node": "cmp-0001", "project": project, "user": "alice"}
+    times = dict.fromkeys(("created", "updated"), "2026-01-01T00:00:00Z")
+    return kit.server(uuid_of(name), name=name, ram=1, disk=1, **place, **times)
 
 
-MOVE = {
-    "uuid": uuid_of("a move"),
-    "instance_uuid": uuid_of("vm-1"),
-    "migration_type": "resize",
-    "status": "finished",
-    "source_compute": "cmp-1",
-    "source_node": "cmp-1",
-    "dest_compute": "cmp-2",
-    "dest_node": "cmp-2",
-    "project_id": "acme",
-    "user_id": "alice",
-    "created_at": "2026-01-01T00:00:00Z",
-    "updated_at": None,
-}
+MOVE = kit.migration(
+    uuid_of("a move"),
+    uuid_of("vm-1"),
+    migration_type="resize",
+    status="finished",
+    source_compute="cmp-1",
+    source_node="cmp-1",
+    dest_compute="cmp-2",
+    dest_node="cmp-2",
+    project_id="acme",
+    user_id="alice",
+    created_at="2026-01-01T00:00:00Z",
+    updated_at=None,
+)
 
 
 @pytest.fixture
