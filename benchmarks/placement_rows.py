@@ -96,11 +96,11 @@ class _Ids:
         self.traits = tables.ids("traits")
         self.providers = _numbered(providers)
         self.aggregates = _numbered(
-            uuid for each in providers.values() for uuid in each["aggregates"]
+            uuid for provider in providers.values() for uuid in provider["aggregates"]
         )
-        self.projects = _numbered(each["project"] for each in consumers)
-        self.users = _numbered(each["user"] for each in consumers)
-        self.types = _numbered(each["type"] for each in consumers)
+        self.projects = _numbered(consumer["project"] for consumer in consumers)
+        self.users = _numbered(consumer["user"] for consumer in consumers)
+        self.types = _numbered(consumer["type"] for consumer in consumers)
 
     def rows(self) -> dict[str, Iterable[Row]]:
         """``{table: rows}`` of what has only an id and a name."""

@@ -43,7 +43,7 @@ def trees_used(port: int, query: str) -> list[int]:
         key: summary["root_provider_uuid"] for key, summary in found["provider_summaries"].items()
     }
     counted = collections.Counter(
-        roots[next(iter(each["allocations"]))] for each in found["allocation_requests"]
+        roots[next(iter(request["allocations"]))] for request in found["allocation_requests"]
     )
     return sorted(counted.values(), reverse=True)
 

@@ -258,7 +258,7 @@ class Both:
         """The exit codes of upstream's plugin and of this one, each on a fresh cloud."""
         arguments = [*self._real.options, *words_of(line)]
         plugins = (self._upstream, self._ours)
-        return tuple(self._outcome(each, arguments, {}, writes=True)[0] for each in plugins)
+        return tuple(self._outcome(plugin, arguments, {}, writes=True)[0] for plugin in plugins)
 
     def fails(self, line: str, options: Sequence[str]) -> None:
         """Assert that both fail with an error of the same classes."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs of inventory changes on an reference server."""
+"""Runs of inventory changes on a reference server."""
 
 from __future__ import annotations
 

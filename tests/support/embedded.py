@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client of an reference server that shows its requests to the test.
+"""A client of a reference server that shows its requests to the test.
 
 The client records each HTTP request. A test acts before or after a request: it changes the
 state as a concurrent client, returns another response, or breaks the connection.

@@ -66,7 +66,7 @@ def old_filter(target: targets.Target, vcpus: int) -> set[str]:
 def candidates(target: targets.Target, vcpus: int) -> set[str]:
     """The hosts that Placement returns."""
     found = target.ask("GET", f"/allocation_candidates?resources=VCPU:{vcpus}")
-    used = {key for each in found["allocation_requests"] for key in each["allocations"]}
+    used = {key for request in found["allocation_requests"] for key in request["allocations"]}
     return {
         target.ask("GET", f"/resource_providers/{key}")["name"]
         for key in used

@@ -151,7 +151,7 @@ def test_what_health_did_not_check_is_in_the_report_and_a_series(
         for name, labels in (("not_checked", ("area", "reason")), ("assumed", ("text",)))
     )
     of_metrics = {"host_info", "servers_not_movable"}
-    assert {one for one in series if one[0] not in of_metrics} == unread
+    assert {row for row in series if row[0] not in of_metrics} == unread
     for _, text in unread:
         assert one_line(text) in page
 

@@ -225,7 +225,7 @@ def test_the_output_for_programs_is_data(command: str, cloud: Cloud) -> None:
     for arguments in RUNS[command]:
         shown = {name: cloud.run(command, *arguments, "-f", name) for name in formats_of(command)}
         data = json.loads(shown["json"])
-        assert [found for column, text in texts(data) for found in problems(text, column)] == []
+        assert [problem for column, text in texts(data) for problem in problems(text, column)] == []
         if command not in DIFFERENT_EACH_TIME:
             assert yaml.safe_load(shown["yaml"]) == data
         python_text = PYTHON_TEXT & columns_of(data) if is_upstreams(command) else set()

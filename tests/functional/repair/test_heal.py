@@ -143,7 +143,7 @@ def test_plan_file_checks_nova_again(openstack: shell.OpenStack, target: targets
     assert f"cmp-0004.{DOMAIN}:VCPU" in openstack.do("placement plan show", "plan.json")
     assert shown.code == 0
     document = copy.deepcopy(NOVA)
-    (moved,) = (one for one in document[LISTED]["servers"] if one["name"] == "st-stopped")
+    (moved,) = (server for server in document[LISTED]["servers"] if server["name"] == "st-stopped")
     moved["OS-EXT-STS:task_state"] = "powering-on"
     pathlib.Path("nova.json").write_text(json.dumps(document))
     later = ("--os-nova-recording", "nova.json", "--allow", "recorded-nova")

@@ -28,7 +28,7 @@ class OldCloud:
         for name in map(self.host, range(hosts)):
             kit.node(name)
             client.create_provider(name, uuid_of(name))
-            offers = {each: inventory.Inventory(total=100000) for each in USES}
+            offers = {name: inventory.Inventory(total=100000) for name in USES}
             client.replace_inventories(uuid_of(name), 0, offers)
         self.answers = kit.nova()
         self.listed = self.answers["GET /v2.1/servers/detail"]["servers"]

@@ -152,7 +152,7 @@ class LargeCloud:
         return dataclasses.replace(server, allocations={})
 
     def _doubled(self, server: Server) -> Server:
-        other = self._random.choice([each for each in self.hosts[:50] if each != server.host])
+        other = self._random.choice([host for host in self.hosts[:50] if host != server.host])
         doubled = {**server.allocations, other.node: amounts(server.flavor)}
         return dataclasses.replace(server, allocations=doubled)
 

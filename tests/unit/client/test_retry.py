@@ -150,7 +150,7 @@ def test_the_rate_spaces_the_starts(paced: retry.Pace, clock: Clock) -> None:
     for _ in range(5):
         with paced.turn():
             starts.append(clock())
-    assert [each - starts[0] for each in starts] == pytest.approx([0, 0.25, 0.5, 0.75, 1.0])
+    assert [start - starts[0] for start in starts] == pytest.approx([0, 0.25, 0.5, 0.75, 1.0])
 
 
 def test_no_more_requests_run_than_the_limit() -> None:

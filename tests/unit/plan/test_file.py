@@ -184,7 +184,7 @@ def test_no_module_creates_a_file_that_others_can_read() -> None:
 def _creates(call: ast.Call) -> bool:
     name = getattr(call.func, "attr", getattr(call.func, "id", ""))
     modes = [one.value for one in ast.walk(call) if isinstance(one, ast.Constant)]
-    writes = any(isinstance(one, str) and one.strip("bt+") in {"w", "a", "x"} for one in modes)
+    writes = any(isinstance(mode, str) and mode.strip("bt+") in {"w", "a", "x"} for mode in modes)
     is_private = any(keyword.arg == "opener" for keyword in call.keywords)
     opens = name == "open" and writes and not is_private
     return opens or name in {"write_text", "write_bytes", "touch"}

@@ -172,7 +172,7 @@ def test_usages_are_of_the_consumers_with_allocations_of_a_project_or_one_user(
         assert ask(occupied, path, "PUT", body).status_int == status
     for query, number in (("", 2), ("&user_id=bob", 1), ("&user_id=eve", 0)):
         usages = ask(occupied, f"/usages?project_id=p{query}").json["usages"]
-        assert sum(each["consumer_count"] for each in usages.values()) == number
+        assert sum(usage["consumer_count"] for usage in usages.values()) == number
 
 
 @pytest.mark.parametrize("name", ["vcpu", "VCPU\n", "", "CUSTOM-A"])

@@ -146,7 +146,7 @@ def brute_keep(
     best = -1
     for number in range(12):
         placements = itertools.combinations_with_replacement(choices, number)
-        if not any(survives(moves, request, failures, each) for each in placements):
+        if not any(survives(moves, request, failures, placement) for placement in placements):
             break
         best = number
     return best
@@ -199,7 +199,7 @@ def accepted_only(moves: capacity_moves.Moves, accepted: Collection[str]) -> cap
         kind: Hashable, stopped: Collection[str], *, is_certain: bool = False
     ) -> list[placing.Option]:
         options = of_all(kind, stopped, is_certain=is_certain)
-        return [each for each in options if each.root_uuid in accepted]
+        return [option for option in options if option.root_uuid in accepted]
 
     moves.options_of = of_accepted  # type: ignore[method-assign]
     return moves

@@ -65,8 +65,8 @@ def draw_provider(
             )
             for each in classes
         },
-        traits=frozenset(each for each in TRAITS if draw.random() < 0.25),
-        aggregates=tuple(each for each in AGGREGATES if draw.random() < 0.3),
+        traits=frozenset(trait for trait in TRAITS if draw.random() < 0.25),
+        aggregates=tuple(aggregate for aggregate in AGGREGATES if draw.random() < 0.3),
     )
 
 

@@ -197,9 +197,9 @@ def claims(queries: Sequence[candidate.CandidateQuery], root: str) -> int:
         chosen = next(
             (
                 item
-                for found in answers
-                for item in found.requests
-                if any(found.summaries[each].root_uuid == root for each in item.allocations)
+                for answer in answers
+                for item in answer.requests
+                if any(answer.summaries[each].root_uuid == root for each in item.allocations)
             ),
             None,
         )

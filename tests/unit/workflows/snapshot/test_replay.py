@@ -17,7 +17,7 @@ SERVER = "00000000-0000-4000-8000-0000000000c0"
 def test_a_service_is_saved_with_five_requests_per_provider_and_one_per_consumer(
     placement: service.InProcessPlacement,
 ) -> None:
-    hosts = clouds.cloud(*(clouds.provider(each, VCPU=4) for each in HOSTS))
+    hosts = clouds.cloud(*(clouds.provider(host, VCPU=4) for host in HOSTS))
     client = explained.seeded(placement, hosts)
     held = {HOSTS[0]: {"VCPU": 2}}
     client.replace_allocations(allocation.Consumer(SERVER, held, "p", "u", None, "INSTANCE"))
@@ -25,7 +25,7 @@ def test_a_service_is_saved_with_five_requests_per_provider_and_one_per_consumer
     with save.saved(client, CONTEXT) as path, replay.opened(path) as copy:
         saved = client.sent.total()
         assert copy.show_allocations(SERVER).allocations == held
-        assert [each.uuid for each in copy.list_providers()] == HOSTS
+        assert [provider.uuid for provider in copy.list_providers()] == HOSTS
     # Two listings of providers, one of traits and one of resource classes.
     assert saved == 4 + 5 * len(HOSTS) + 1
     assert client.sent.total() == saved

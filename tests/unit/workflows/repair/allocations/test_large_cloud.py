@@ -36,7 +36,7 @@ CODES = {
 
 
 class Cloud:
-    """The seeded cloud on an reference server, and its recorded nova."""
+    """The seeded cloud on a reference server, and its recorded nova."""
 
     def __init__(self, hosts: int = HOSTS, nested: int = NESTED, servers: int = SERVERS) -> None:
         self.large = large.LargeCloud(hosts, nested, servers)
@@ -62,15 +62,15 @@ def cloud() -> Iterator[Cloud]:
 
 def test_flavors_and_amounts_of_many_servers_are_kept_once(cloud: Cloud) -> None:
     snapshot = HealReader(cloud.client, cloud.nova).read_cloud()
-    flavors = {id(one.flavor) for one in snapshot.servers.values()}
+    flavors = {id(server.flavor) for server in snapshot.servers.values()}
     assert len(flavors) == len(large.FLAVORS)
-    amounts = [each for held in snapshot.allocations.values() for each in held.values()]
-    assert len({id(each) for each in amounts}) == len({str(each) for each in amounts})
+    amounts = [each for allocation in snapshot.allocations.values() for each in allocation.values()]
+    assert len({id(amount) for amount in amounts}) == len({str(amount) for amount in amounts})
 
 
 def found(result: AuditResult[Any]) -> set[tuple[str, str]]:
     """``{(code, uuid)}`` of the findings."""
-    return {(str(each.code), each.subject.uuid) for each in result.findings}
+    return {(str(finding.code), finding.subject.uuid) for finding in result.findings}
 
 
 def test_an_audit_finds_every_fault_with_one_request_per_host(cloud: Cloud) -> None:
@@ -101,7 +101,7 @@ def test_one_request_reports_the_capacities_of_more_than_a_thousand_hosts() -> N
 def test_healing_reads_owners_until_the_sums_are_the_expected_ones(cloud: Cloud) -> None:
     cloud.client.sent.clear()
     planned = heal.plan_healing(cloud.client, cloud.nova, HealRequest())
-    changed = {each.subject.uuid for each in planned.plan.changes}
+    changed = {change.subject.uuid for change in planned.plan.changes}
     assert changed == {*cloud.large.seeded["missing"], *cloud.large.seeded["owner"]}
     assert cloud.client.count() == {
         "GET /resource_providers": 2,

@@ -108,7 +108,7 @@ def test_a_finished_move_of_a_server_whose_state_was_reset_holds_its_source() ->
 def test_no_command_sends_to_an_audit_that_says_nothing(view: View) -> None:
     snapshot = snapshot_of(view)
     move = server_moves.move_of(snapshot, snapshot.servers[SERVER])
-    is_stuck = any(server_moves.waits_for_source(one) for one in move.migrations)
+    is_stuck = any(server_moves.waits_for_source(migration) for migration in move.migrations)
     if (move.has_leftovers or is_stuck) and not all(loss.is_certain for loss in move.losses):
         assert findings(snapshot)
 

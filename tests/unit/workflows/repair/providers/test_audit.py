@@ -116,8 +116,8 @@ def test_other_hypervisors_are_not_compared() -> None:
 def with_service(snapshot: ProviderSnapshot, **fields: Any) -> ProviderSnapshot:
     """The snapshot with other fields of the service of ``h1``."""
     services = tuple(
-        dataclasses.replace(each, **fields) if each.host == "h1" else each
-        for each in snapshot.hosts.compute_services
+        dataclasses.replace(service, **fields) if service.host == "h1" else service
+        for service in snapshot.hosts.compute_services
     )
     return with_host(snapshot, compute_services=services)
 
@@ -170,7 +170,7 @@ def test_two_compute_nodes_of_one_name_share_no_provider() -> None:
         ("twin",),
     )
     assert "two compute nodes of this name, and h0 has the provider" in found.evidence.text
-    assert [one.node.uuid for one in twins.host_nodes] == ["u-h0.example", "u-h1.example"]
+    assert [node.node.uuid for node in twins.host_nodes] == ["u-h0.example", "u-h1.example"]
 
 
 def test_a_short_name_is_double_and_another_domain_is_not() -> None:
@@ -251,7 +251,7 @@ def test_what_an_agent_reports_has_providers(agent: Agent, code: str | None, tex
     assert [one.code for one in found] == ([code] if code else [])
     assert all(text in one.evidence.text for one in found), found
     down = with_host(snapshot, unreachable=frozenset({"h5"}))
-    assert "agent-other-name" not in [one.code for one in devices.find_agents(down)]
+    assert "agent-other-name" not in [agent.code for agent in devices.find_agents(down)]
 
 
 def with_stray(**fields: Any) -> ProviderSnapshot:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The audit on an reference server: requests sent, and concurrent writers."""
+"""The audit on a reference server: requests sent, and concurrent writers."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Heal on an reference server, at once or by hosts: requests sent, and concurrent writers."""
+"""Heal on a reference server, at once or by hosts: requests sent, and concurrent writers."""
 
 from __future__ import annotations
 
