@@ -29,7 +29,7 @@ REFUSED = {
     "a merge key with an alias": ("a: &a {b: 2}\n<<: *a", ":2: the alias *a is not supported"),
     "5,000 lists": ("[" * 5000 + "]" * 5000, ": nested too deeply"),
     "5,000 entries in one line": ("- " * 5000 + "a", ": nested too deeply"),
-    "a long number": ("a: " + "9" * 5000, ":1: the number '9999999999999999999999999999999999999999'..."),
+    "a long number": ("a: " + "9" * 5000, ":1: the number '999"),
     "a number in base 60": ("a: 1" + ":1" * 50_000, ":1: the number '1:1:1:1:"),
     "an invalid number": ("a: !!int ''", ":1: '' cannot be read"),
     "an invalid date": ("a: !!timestamp x", ":1: 'x' cannot be read"),
