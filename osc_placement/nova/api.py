@@ -322,6 +322,14 @@ def maximum_version(nova: Nova) -> str | None:
     return version if isinstance(version, str) and _NUMBER.fullmatch(version) else None
 
 
+def host_aggregate_uuids(nova: Nova) -> list[str] | None:
+    """The UUIDs of nova's host aggregates; None if they cannot be read. Requests: one GET."""
+    try:
+        return [item.uuid for item in host_aggregates(nova)]
+    except errors.PlacementError:
+        return None
+
+
 def host_aggregates(nova: Nova) -> list[values.HostAggregate]:
     """Every host aggregate with its hosts, in the order of their ids. Requests: one GET.
 

@@ -178,6 +178,7 @@ def reader_of(
 
     Requests: those of ``compute_nodes.read_server_hosts``.
     """
+    from osc_placement.nova import api
     from osc_placement.workflows.cloud import compute_nodes, nova_servers
 
     compute = compute_nodes.read_server_hosts(nova)
@@ -185,4 +186,5 @@ def reader_of(
         compute,
         functools.partial(nova_servers.observe, opened(command), options, compute),
         functools.partial(nova_servers.list_servers_on, nova),
+        functools.partial(api.host_aggregate_uuids, nova),
     )

@@ -25,6 +25,7 @@ from osc_placement.workflows.capacity import add_hosts, count
 from osc_placement.workflows.cloud import (
     named_aggregates,
     nova_servers,
+    observe,
     observe_hosts,
     on_a_copy,
     servers,
@@ -118,7 +119,7 @@ def show(
 
     Requests: to a service those of ``wide.Wide`` for all queries together; by zone also one
     for each host aggregate with a zone; one for each provider of a host that others are like. With
-    ``keep`` and ``after``, which need every record, those of ``observe.everything`` instead. None
+    ``keep`` and ``after``, which need every record, those of ``source.everything`` instead. None
     to a database file.
     Errors: UnknownProvider, PlanRefused, PlacementError; InvalidInput for ``added``.
     """
@@ -136,7 +137,11 @@ def show(
             base, later = stack.enter_context(on_a_copy.after_plan(client, *request.after, context))
             observed, failures = wide.ObservedCloud(base), later.failures
         elif request.keep is not None:
-            every = source.of(client, context).everything()
+            asked = [query for it in request.queries.values() for one in it for query in one]
+            named = nova.named_aggregates(observe.aggregates(asked))
+            every = source.of(client, context).everything(
+                None if request.by is By.AGGREGATE else named
+            )
             observed = wide.ObservedCloud(stack.enter_context(every))
         else:
             reading = source.of(client, context).observed(

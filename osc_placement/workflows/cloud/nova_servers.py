@@ -88,12 +88,19 @@ class NovaReader:
     """What the check of hosts reads from nova; without arguments nothing.
 
     ``compute`` decides which hosts take a server. ``requests`` gives nova's requests for servers,
-    ``list_on`` the servers and migrations of compute nodes and of consumers (UUIDs).
+    ``list_on`` the servers and migrations of compute nodes and of consumers (UUIDs), ``aggregates``
+    the UUIDs of the host aggregates, None if they cannot be read.
     """
 
     compute: ServerHosts = dataclasses.field(default_factory=ServerHosts)
     requests: Callable[[ServersOnHosts, Sequence[str]], KnownServers] = lambda *_: WITHOUT_NOVA
     list_on: Callable[[Sequence[values.ComputeNode], Collection[str]], Listed] | None = None
+    aggregates: Callable[[], Sequence[str] | None] = lambda: None
+
+    def named_aggregates(self, chosen: Collection[str] = ()) -> Collection[str] | None:
+        """The aggregates that nova's requests can name, and the chosen ones; None: perhaps all."""
+        named = self.aggregates()
+        return None if named is None else {*named, *chosen}
 
     def on_roots(self, roots: Sequence[str], consumers: Collection[str]) -> ServersOnHosts:
         """What nova has on the compute nodes with these UUIDs, and of these consumers.

@@ -217,10 +217,7 @@ def read_once(services: HealthServices) -> Iterator[None]:
 
 def named_aggregates(services: HealthServices) -> list[str] | None:
     """The UUIDs of nova's host aggregates; None if they cannot be read. Requests: one to nova."""
-    try:
-        return [item.uuid for item in nova_api.host_aggregates(services.require_nova())]
-    except errors.PlacementError:
-        return None
+    return None if isinstance(services.nova, str) else nova_api.host_aggregate_uuids(services.nova)
 
 
 def _area(name: str, examine_area: Callable[[], Area]) -> Area:

@@ -91,7 +91,7 @@ class BalanceRequest:
         self, client: api.Client, nova: nova_servers.NovaReader, context: ReadContext
     ) -> planner.EveryServer:
         """All servers. Requests: those of ``read_every_server``."""
-        return planner.read_every_server(client, nova, context)
+        return planner.read_every_server(client, nova, context, self.aggregates)
 
     def decide(self, read: planner.EveryServer, compute: ServerHosts) -> BalancePlan:
         """The fewest, then the smallest moves. Errors: InvalidInput for hosts without a spread."""

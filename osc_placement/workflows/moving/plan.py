@@ -113,7 +113,8 @@ class DrainRequest:
         others = [move.server for move in self.former.moves] if self.former else []
         everywhere = None
         if self.options.keep:
-            with source.of(client, context).everything() as base:
+            named = nova.named_aggregates(self.aggregates)
+            with source.of(client, context).everything(named) as base:
                 read = observe_hosts.of_state(base, self.hosts, self.aggregates, nova, others)
                 everywhere = observe_hosts.known_servers(base, nova)
         else:

@@ -137,14 +137,17 @@ class EveryServer(NamedTuple):
 
 
 def read_every_server(
-    client: api.Client, nova: nova_servers.NovaReader, context: ReadContext
+    client: api.Client,
+    nova: nova_servers.NovaReader,
+    context: ReadContext,
+    aggregates: Collection[str] = (),
 ) -> EveryServer:
-    """All servers of the cloud.
+    """All servers of the cloud; ``aggregates`` are those that the operator chose.
 
     Requests: those of ``source.everything``; to nova and neutron those of ``nova`` for all
     servers. Errors: PlacementError.
     """
-    with source.of(client, context).everything() as base:
+    with source.of(client, context).everything(nova.named_aggregates(aggregates)) as base:
         read = EveryServer(base, *observe_hosts.servers_everywhere(base, nova))
     follow.check_nova(filter(None, [read.on_hosts.problem]))
     return read

@@ -86,7 +86,7 @@ class RollRequest:
         Requests: those of ``source.everything``; to nova and neutron those of ``nova``. Errors:
         InvalidInput for unknown hosts.
         """
-        with source.of(client, context).everything() as whole:
+        with source.of(client, context).everything(nova.named_aggregates(self.aggregates)) as whole:
             is_all = not (self.hosts or self.aggregates or self.former)
             named = hosts_of(whole) if is_all else self.hosts
             hosts = [it for it in named if self.former is None or it in whole.providers]
