@@ -361,6 +361,21 @@ def test_a_browser_shows_it_without_requests_errors_and_overflow(
         assert (tab.requests, tab.log) == ([], [])
 
 
+#: The tables that scroll by themselves, with the details open.
+SCROLLED = """[...document.querySelectorAll(".wide")].filter(part => {
+    (part.closest("details") ?? part).open = true; return part.scrollWidth > part.clientWidth })
+    .map(part => part.ariaLabel)"""
+
+
+@needs_chromium
+def test_nine_resource_classes_fit_a_window_of_1280_pixels(written: Written) -> None:
+    path = written("sample")
+    with browser.opened() as tab:
+        tab.open(path, 1280)
+        assert tab.evaluate("document.querySelectorAll('.bars thead th').length") == 11
+        assert tab.evaluate(SCROLLED) == []
+
+
 @needs_chromium
 def test_the_keyboard_reaches_the_details_of_a_host_and_its_class(
     written: Written,
