@@ -153,7 +153,7 @@ def test_kills_lose_no_acknowledged_write(
                 time.sleep(chance.uniform(0, 0.002))
             os.kill(pid, signal.SIGKILL)
             for client in clients:
-                client.join(10)
+                client.join(120)
         app = server.create_app(str(database))
         document = app.export()
         app.close()

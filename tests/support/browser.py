@@ -181,7 +181,7 @@ def opened() -> Iterator[Tab]:
         finally:
             os.close(to_browser[1])
             browser.terminate()
-            browser.wait(timeout=30)
+            browser.wait(timeout=120)
 
 
 def main() -> None:

@@ -32,7 +32,7 @@ def listening(answer: bytes | None) -> Iterator[tuple[str, list[bytes]]]:
     finally:
         server.shutdown(socket.SHUT_RDWR)
         server.close()
-        thread.join(5)
+        thread.join(120)
 
 
 def closed_port() -> str:

@@ -34,7 +34,7 @@ COMMANDS = (
     "placement capacity show --flavor m1.small --keep 1",
     "placement capacity make-room --flavor m1.small",
     "placement capacity show --flavor m1.small --by zone",
-    "placement capacity balance --timeout 20",
+    "placement capacity balance --timeout 300",
     "placement status show --check",
     "placement trait compare",
     "placement metrics write --textfile m.prom --per-host",

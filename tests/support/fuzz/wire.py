@@ -38,7 +38,7 @@ class Target:
         self._thread.join()
 
     def connect(self) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self._port), timeout=20)
+        return socket.create_connection(("127.0.0.1", self._port), timeout=120)
 
     def send(self, raw: bytes) -> list[int]:
         """The statuses of all responses to these bytes; every response is checked."""

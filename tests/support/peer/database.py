@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 
 POSTGRESQL_PROGRAMS = pathlib.Path("/usr/lib/postgresql")
-START_LIMIT = 30.0
+START_LIMIT = 300.0
 
 
 class Missing(Exception):

@@ -23,7 +23,7 @@ PORTS = range(23000, 24000)
 EMBEDDED = (sys.executable, "-m", "tests.support.peer.embedded")
 PLACEMENT = (sys.executable, "-m", "tests.support.peer.placement")
 
-START_LIMIT = 60.0
+START_LIMIT = 300.0
 END_LIMIT = 5.0
 
 ROOT = pathlib.Path(__file__).parents[3]

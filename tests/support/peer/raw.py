@@ -38,7 +38,7 @@ def encode(method: str, path: str, headers: Headers, body: bytes | None = None) 
 
 def send(port: int, request: bytes) -> compare.Answer:
     """The response to a request; the connection is closed afterwards."""
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+    with socket.create_connection(("127.0.0.1", port), timeout=120) as client:
         client.sendall(request)
         client.shutdown(socket.SHUT_WR)
         response = http.client.HTTPResponse(client, method=request.split(b" ", 1)[0].decode())

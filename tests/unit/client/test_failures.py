@@ -88,7 +88,7 @@ def without_tls(ask: Callable[[str], None]) -> str:
         thread.start()
         said = message_of(ask, f"https://127.0.0.1:{server.getsockname()[1]}")
         server.shutdown(socket.SHUT_RDWR)
-        thread.join(5)
+        thread.join(120)
     return said
 
 

@@ -186,7 +186,7 @@ def answering(answer: Callable[[str], bytes]) -> Iterator[str]:
     finally:
         server.shutdown(socket.SHUT_RDWR)
         server.close()
-        thread.join(5)
+        thread.join(120)
 
 
 @contextlib.contextmanager
@@ -216,7 +216,7 @@ def dripping(head: bytes) -> Iterator[str]:
         ended.set()
         server.shutdown(socket.SHUT_RDWR)
         server.close()
-        thread.join(5)
+        thread.join(120)
 
 
 HEADS = {

@@ -88,13 +88,13 @@ def test_a_failed_start_leaves_no_thread_or_port(kind: type[service.EmbeddedPlac
 def test_after_a_stop_the_port_is_closed() -> None:
     with service.LoopbackPlacement() as placement:
         url = placement.url
-        assert requests.get(url, timeout=5).status_code == 200
+        assert requests.get(url, timeout=120).status_code == 200
     with pytest.raises(requests.ConnectionError):
-        requests.get(url, timeout=5)
+        requests.get(url, timeout=120)
 
 
 def test_the_fixture_is_an_empty_server(placement_server: service.LoopbackPlacement) -> None:
-    answer = requests.get(placement_server.url, timeout=5)
+    answer = requests.get(placement_server.url, timeout=120)
     assert answer.json()["versions"][0]["max_version"] == str(microversion.MAXIMUM)
 
 
@@ -355,7 +355,7 @@ def test_a_server_is_a_fixture_of_testtools_and_fixtures() -> None:
 
         def runTest(self) -> None:  # noqa: N802
             placement = self.use(testing.LoopbackPlacement(load="12-hosts"))
-            assert requests.get(placement.url, timeout=5).ok
+            assert requests.get(placement.url, timeout=120).ok
             self.addCleanup(lambda: placement.url)
 
     result = unittest.TestResult()
@@ -366,15 +366,15 @@ def test_a_server_is_a_fixture_of_testtools_and_fixtures() -> None:
 def test_nova_and_neutron_answer_as_they_were_recorded() -> None:
     recorded = testing.sample_nova("12-hosts")
     with testing.RecordedServices() as services:
-        (link,) = requests.get(services.nova_url, timeout=5).json()["version"]["links"]
+        (link,) = requests.get(services.nova_url, timeout=120).json()["version"]["links"]
         assert link["href"] == services.nova_url
         for request in recorded:
             path = request.removeprefix("GET ").partition("/")[2]
-            answer = requests.get(f"{services.neutron_url}/{path}", timeout=5)
+            answer = requests.get(f"{services.neutron_url}/{path}", timeout=120)
             assert answer.json() == recorded[request], request
-        missing = requests.get(f"{services.nova_url}/nothing", timeout=5)
+        missing = requests.get(f"{services.nova_url}/nothing", timeout=120)
         assert (missing.status_code, services.requests[-1]) == (404, "GET /v2.1/nothing")
-        assert requests.post(f"{services.nova_url}/servers", timeout=5).status_code == 405
+        assert requests.post(f"{services.nova_url}/servers", timeout=120).status_code == 405
 
 
 @pytest.mark.parametrize(

@@ -262,7 +262,7 @@ def test_the_quotas_of_several_projects_are_read_at_the_same_time() -> None:
     document = testing.sample_cloud("12-hosts")
     for number, consumer in enumerate(document["consumers"].values()):
         consumer["project"] = f"project-{number % 5}"
-    together = threading.Barrier(4, timeout=30)
+    together = threading.Barrier(4, timeout=120)
 
     class Waiting(Quotas):
         def ask(self, path: str, version: str) -> Any:

@@ -187,7 +187,7 @@ def on_the_host(recipe: recipes.Recipe, folder: pathlib.Path) -> str:
     script = [line.removeprefix("#") for line in lines if line.endswith(" evidence")]
     environment = {"PATH": f"{folder}:/usr/bin:/bin"}
     command = ["sh", "-c", "\n".join(script)]
-    subprocess.run(command, env=environment, cwd=folder, check=True, timeout=20)
+    subprocess.run(command, env=environment, cwd=folder, check=True, timeout=120)
     return (folder / "evidence").read_text()
 
 
