@@ -185,3 +185,23 @@ def test_without_a_service_nothing_is_added_and_the_release_is_named(
 def traits(database: pathlib.Path) -> set[str]:
     with contextlib.closing(sqlite3.connect(database)) as connection:
         return {name for (name,) in connection.execute("SELECT name FROM traits")}
+
+
+def test_fewer_allocations_on_a_host_over_its_capacity_need_placement_14(
+    release: int, command: tuple[str, ...], tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    with service(command, tmp_path / "old") as target:
+
+        def run(words: str) -> shell.Outcome:
+            return shell.run([*target.options, *words.split()])
+
+        held = json.loads(run(f"resource provider allocation show {SERVER} -f json").stdout)
+        host = held[0]["resource_provider"]
+        for name in ("VCPU", "MEMORY_MB"):
+            shrunk = f"resource provider inventory set {host} --amend --resource {name}:total=1"
+            ended = run(f"{shrunk} --resource {name}:reserved=0")
+            assert ended.code == 0, ended
+        ended = run(f"resource provider allocation unset {SERVER} --resource-class DISK_GB")
+        assert ended.code == (0 if release >= 14 else 1), ended
+        assert ("a Placement older than 2025.2 refuses" in ended.stderr) is (release < 14), ended

@@ -265,11 +265,32 @@ def _change(
 
     def attempt() -> None:
         consumers = [_existing(client, uuid) for uuid in uuids]
-        renewed = map(changed, consumers)
-        _write(client, [new for old, new in zip(consumers, renewed, strict=True) if old != new])
+        pairs = [(old, new) for old in consumers if (new := changed(old)) != old]
+        try:
+            _write(client, [new for _, new in pairs])
+        except api_errors.Conflict as error:
+            has_more = any(_has_more(old, new) for old, new in pairs)
+            if "would exceed the capacity" in error.detail and not has_more:
+                error.next_step = _OLDER
+            raise
 
     retry.on_conflict(attempt)
     return _shown(client, uuids)
+
+
+def _has_more(old: allocation.Consumer, new: allocation.Consumer) -> bool:
+    return any(
+        amount > old.allocations.get(uuid, {}).get(name, 0)
+        for uuid, resources in new.allocations.items()
+        for name, amount in resources.items()
+    )
+
+
+#: Only an older Placement refuses a consumer that gives something back.
+_OLDER = (
+    ": a Placement older than 2025.2 refuses to write allocations on a provider over its capacity,"
+    " also fewer: offer more first (openstack resource provider inventory amend)"
+)
 
 
 def _existing(client: api.Client, uuid: str) -> allocation.Consumer:

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import types
 
-from osc_placement.client import api
+import pytest
+
+from osc_placement.client import api, api_errors
 from osc_placement.v1.common import base
 from osc_placement.v1.resources import allocation, inventory, provider_trait
 from tests.support.scripted import App, Reply, client, fault
@@ -81,3 +83,25 @@ def test_no_write_follows_if_a_conflict_made_the_change() -> None:
     )
     run(allocation.AmendAllocation, api_client, U, "--allocation", f"rp={U},VCPU=4")
     assert len(writes(app)) == 1
+
+
+OVER = fault(
+    409, "Refused.\n\nThe requested amount would exceed the capacity.", "placement.undefined"
+)
+
+
+@pytest.mark.parametrize(
+    ("command", "words", "is_explained"),
+    [
+        (allocation.UnsetAllocation, ["--resource-class", "DISK_GB"], True),
+        (allocation.AmendAllocation, ["--allocation", f"rp={U},VCPU=1"], True),
+        (allocation.AmendAllocation, ["--allocation", f"rp={U},VCPU=9"], False),
+    ],
+)
+def test_an_older_placement_that_refuses_fewer_allocations_is_explained(
+    command: type[base.PlacementCommand], words: list[str], is_explained: bool
+) -> None:
+    api_client, _ = client(consumer(1, VCPU=2, DISK_GB=3), OVER)
+    with pytest.raises(api_errors.Conflict, match="would exceed the capacity") as raised:
+        run(command, api_client, U, *words)
+    assert ("older than 2025.2 refuses" in str(raised.value)) is is_explained
