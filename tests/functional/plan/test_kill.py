@@ -182,6 +182,23 @@ class KilledCommands:
         finally:
             self.proxy.on_request = self.proxy.on_answer = lambda method, path: None
 
+    def run_killed_at(self, command: str, moment: str, number: int) -> bool:
+        """Run a command that is killed at a request, whatever its method; whether it came to it."""
+        requests = itertools.count(1)
+
+        def count(method: str, path: str) -> None:
+            with self._counting:
+                is_now = next(requests) == number
+            if is_now:
+                self.signal(signal.SIGKILL)
+
+        setattr(self.proxy, moment, count)
+        try:
+            ended = self.run(command)
+        finally:
+            setattr(self.proxy, moment, lambda method, path: None)
+        return ended is None
+
     def finish(self, command: str) -> shell.Outcome:
         """A command without a kill."""
         ended = self.run(command)
@@ -315,6 +332,41 @@ def test_a_killed_command_is_continued_and_undone(
         undo_all(commands, writes)
         assert state(target) == before
     assert commands.kills
+
+
+@pytest.mark.usefixtures("openstack")
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("moment", ["on_request", "on_answer"])
+def test_a_retirement_may_be_killed_at_each_request(
+    moment: str,
+    openstack: shell.OpenStack,
+    target: targets.OverHttp,
+    tmp_path: pathlib.Path,
+    pytestconfig: pytest.Config,
+) -> None:
+    """Before and after Placement has each request; without ``--long``, some of them."""
+    arrange_old_host(openstack)
+    forget_plans(tmp_path)
+    command, before = COMMANDS["retire"], state(target)
+    with chaos.between(target.url) as proxy:  # type: ignore[attr-defined]
+        commands = KilledCommands(proxy, tmp_path, moment)
+        commands.finish(command)
+        after = state(target)
+        undo_all(commands, 0)
+        kills = 0
+        for number in itertools.count(1, 1 if pytestconfig.getoption("long") else 17):
+            forget_plans(tmp_path)
+            proxy.effective_writes.clear()
+            if not commands.run_killed_at(command, moment, number):
+                break
+            kills += 1
+            rest = continuation(commands, command)
+            if rest is not None:
+                commands.finish(rest)
+            assert state(target) == after, number
+            undo_all(commands, 0)
+            assert state(target) == before, number
+        assert kills > 1
 
 
 @pytest.mark.timeout(1200)
