@@ -111,8 +111,9 @@ def _followed(plan: document.MovePlan, move: document.PlannedMove, reading: Clou
     return FollowedStep(move, FollowedState.ELSEWHERE, host, f"planned: {move.target}")
 
 
-#: What to do about a server that moves.
+#: What to do about a server that moves. Nova's live_migration_completion_timeout is 800.
 _WAIT = "wait for its end"
+_WAIT_FOR_LIVE = f"{_WAIT}, by default at most 800 s for each GB of memory and local disk"
 
 
 class Motion(NamedTuple):
@@ -133,7 +134,9 @@ def _in_motion(reading: Cloud, server: values.Server) -> Motion | None:
         return Motion(FollowedState.CONFIRM, now.why(), confirm)
     if not now.is_settled:
         audit = nova_servers.audit_of_move(reading, now, server.host or "")
-        return Motion(FollowedState.MOVING, f"{now.why()}: {audit or _WAIT}")
+        is_live = any(move.type == server_moves.LIVE for move in now.migrations)
+        wait = _WAIT_FOR_LIVE if is_live else _WAIT
+        return Motion(FollowedState.MOVING, f"{now.why()}: {audit or wait}")
     if server.status == "ERROR":
         reset = command_line.line("server set", server.uuid, options=server_moves.RESET)
         return Motion(FollowedState.ERROR, "the move failed: if the guest runs", reset)

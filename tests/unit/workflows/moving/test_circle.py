@@ -303,7 +303,9 @@ def test_a_command_that_is_printed_while_a_server_moves_finds_it_however_young_t
             assert waits or says_something(snapshot, name, age), text
     step = _followed(snapshot)
     if step.state is follow.FollowedState.MOVING:
-        assert "wait for its end" in step.advice or named([step.advice]), step
+        is_live = view.type == "live-migration" and view.step.status
+        wait = ", by default at most 800 s" if is_live else ""
+        assert f"wait for its end{wait}" in step.advice or named([step.advice]), step
     else:
         assert step.advice or step.state is follow.FollowedState.WAITS or step.host, step
 
