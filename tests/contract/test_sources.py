@@ -159,7 +159,7 @@ def questions(
 ) -> Iterator[tuple[str, Question]]:
     """``(name, question)``."""
     compute = compute_nodes.read_server_hosts(nova)
-    roots = [each.name for each in base.providers.values() if each.uuid == each.root_uuid]
+    roots = [base.providers[root].name for root in base.tree]
     for number in range(QUERIES):
         drawn = (cloud_builder.draw_query(draw, base, VERSION) for _ in itertools.count())
         query = next(itertools.filterfalse(repeats_class, drawn))
@@ -294,7 +294,7 @@ def test_every_source_gives_the_same_answer(
         base = without_sharing(base)
     shares = base.with_trait[standard.SHARING_TRAIT]
     asked = answered_with_error = 0
-    roots = [uuid for uuid, each in base.providers.items() if each.root_uuid == uuid]
+    roots = [*base.tree]
     nova = nova_of(draw, roots)
     real = None if shares else real_placement
     with sources(base, str(tmp_path / "cloud.sqlite"), real) as clients:
@@ -316,7 +316,7 @@ def test_every_source_has_the_same_findings_and_repairs(
     """A copy without owners is left out: nothing is repaired on it."""
     draw = random.Random(f"repairs {seed}")
     base = cloud_builder.draw_state(draw)
-    roots = [uuid for uuid, each in base.providers.items() if each.root_uuid == uuid]
+    roots = [*base.tree]
     nova = nova_of(draw, roots, base)
     real = None if base.with_trait[standard.SHARING_TRAIT] else real_placement
     with sources(base, str(tmp_path / "cloud.sqlite"), real) as clients:

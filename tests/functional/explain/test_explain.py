@@ -98,8 +98,7 @@ class RandomCloud:
         self._name = f"explain-{seed}"
         self.reset()
         self.client = self.target.client()
-        roots = (each for each in self.base.providers.values() if each.uuid == each.root_uuid)
-        self.hosts = [each.name for each in roots]
+        self.hosts = [self.base.providers[root].name for root in self.base.tree]
 
     def reset(self) -> None:
         """Undo all changes of the cloud."""

@@ -26,7 +26,7 @@ from tests.support.clouds import compute_services
 
 
 def total(base: state.CloudState, *groups: object, **binding: object) -> count.Capacity:
-    roots = [uuid for uuid, each in base.providers.items() if each.root_uuid == uuid]
+    roots = [*base.tree]
     return count.Counter(base, cases.wanted(query(*groups, **binding)).queries).count(roots)
 
 
@@ -34,7 +34,7 @@ def total(base: state.CloudState, *groups: object, **binding: object) -> count.C
 def test_the_count_equals_brute_force(seed: int) -> None:
     draw = random.Random(f"count {seed}")
     base = brute_force.small_state(draw)
-    roots = [uuid for uuid, each in base.providers.items() if each.root_uuid == uuid]
+    roots = [*base.tree]
     for _ in range(3):
         request = cloud_builder.draw_query(draw, base, microversion.MAXIMUM)
         if not any(each.resources for each in request.groups):
@@ -51,7 +51,7 @@ def test_without_some_trees_only_the_others_count(seed: int) -> None:
     draw = random.Random(f"without {seed}")
     base = brute_force.small_state(draw)
     request = cloud_builder.draw_query(draw, base, microversion.MAXIMUM)
-    roots = [uuid for uuid, each in base.providers.items() if each.root_uuid == uuid]
+    roots = [*base.tree]
     left_out = set(draw.sample(roots, draw.randint(1, len(roots))))
     if not any(each.resources for each in request.groups):
         return
@@ -73,7 +73,7 @@ def test_only_hosts_that_the_compute_filter_accepts_count(seed: int) -> None:
     request = cloud_builder.draw_query(draw, base, microversion.MAXIMUM)
     if not any(each.resources for each in request.groups):
         return
-    roots = [uuid for uuid, each in base.providers.items() if each.root_uuid == uuid]
+    roots = [*base.tree]
     states = compute_services.draw_states(draw, roots)
     accepted = compute_services.accepted(states)
     compute = compute_nodes.read_server_hosts(compute_services.nova(states))

@@ -115,7 +115,7 @@ def test_a_part_by_aggregate_has_what_the_request_with_member_of_has(
             hosts = base.with_aggregate[uuid] & {*hosts_of(base)}
 
             def allowed(found: candidate.Candidate, hosts: Any = hosts) -> bool:
-                trees = {base.providers[each].root_uuid for each in found.allocations}
+                trees = {base.providers[uuid].root_uuid for uuid in found.allocations}
                 return found.root_uuid in trees & hosts
 
             asked = dataclasses.replace(
@@ -315,7 +315,7 @@ def test_a_part_has_the_hosts_of_nova(seed: int, placement: service.InProcessPla
 
         def allowed(found: candidate.Candidate, there: Any = there, members: Any = members) -> bool:
             """Of a host in nova's aggregate, and of providers that nova's request allows."""
-            roots = {each: base.providers[each].root_uuid for each in found.allocations}
+            roots = {uuid: base.providers[uuid].root_uuid for uuid in found.allocations}
             return found.root_uuid in there & {*roots.values()} and all(
                 not members.isdisjoint((each, roots[each])) for each in found.mappings.get("", ())
             )

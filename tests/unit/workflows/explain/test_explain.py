@@ -85,7 +85,7 @@ def cloud(seed: int, placement: service.InProcessPlacement) -> Cloud:
 def test_a_host_is_a_candidate_exactly_if_the_server_returns_it_as_service_or_file(
     cloud: Cloud,
 ) -> None:
-    names = [each.name for each in cloud.base.providers.values() if each.uuid == each.root_uuid]
+    names = [cloud.base.providers[root].name for root in cloud.base.tree]
     for query in cloud.queries():
         returned = explained.hosts_in_response(cloud.file, cloud.base, query)
         assert returned == oracle.hosts(cloud.base, query)
@@ -100,7 +100,7 @@ def test_a_host_is_a_candidate_exactly_if_the_server_returns_it_as_service_or_fi
 @pytest.mark.seeds(6, long=130)
 def test_no_host_that_the_compute_filter_refuses_can_serve_a_request(cloud: Cloud) -> None:
     draw, base = cloud.draw, cloud.base
-    roots = [each.uuid for each in base.providers.values() if each.uuid == each.root_uuid]
+    roots = [*base.tree]
     for query in cloud.queries():
         states = compute_services.draw_states(draw, roots)
         accepted = compute_services.accepted(states)
@@ -134,7 +134,8 @@ def test_no_host_that_the_compute_filter_refuses_can_serve_a_request(cloud: Clou
 def hosts_of_request(base: state.CloudState, query: candidate.CandidateQuery) -> set[str]:
     """The root UUIDs of trees with a requested class, or of all trees, that do more than share."""
     classes = {name for group in query.groups for name in group.resources}
-    alone = [each for each in base.providers.values() if standard.SHARING_TRAIT not in each.traits]
+    shared = base.with_trait[standard.SHARING_TRAIT]
+    alone = [provider for uuid, provider in base.providers.items() if uuid not in shared]
     offering = {each.root_uuid for each in alone if classes & each.inventories.keys()}
     return offering or {each.root_uuid for each in alone}
 
@@ -150,7 +151,7 @@ def test_the_funnel_counts_the_hosts_of_each_partial_query(cloud: Cloud) -> None
             # A class that follows may be the only one that a host has.
             if all(each.kind is not Kind.RESOURCES for each in rest) and rest:
                 search = HostSearch(cloud.base, partial)
-                meeting = [each for each in hosts if search.meets(each)]
+                meeting = [host for host in hosts if search.meets(host)]
                 assert step.hosts == len(meeting)
 
 
@@ -182,7 +183,7 @@ def less(steps: Sequence[changes.Step]) -> Iterator[tuple[changes.Step, ...]]:
 
 
 def test_each_change_is_sufficient_and_minimal(cloud: Cloud) -> None:
-    names = [each.name for each in cloud.base.providers.values() if each.uuid == each.root_uuid]
+    names = [cloud.base.providers[root].name for root in cloud.base.tree]
     for query in cloud.queries():
         for hosts in ((), names):
             found = asked(cloud.file, query, *hosts)
@@ -248,7 +249,7 @@ def test_the_number_of_requests_does_not_grow_with_the_hosts(
     order = constraint.constraints_of(query)
     request = explain.ExplainedQuery(query, order, nearest=2)
     (found,) = explain.explain(client, [request], CONTEXT)
-    [change] = [each for each in found.changes if not each.steps]
+    [change] = [change for change in found.changes if not change.steps]
     assert (change.amounts, change.removed) == ({order[0]: 8}, (order[2],))
     assert client.sent == {
         # Checks the query, proves a change, and reads the capacity of all hosts.
@@ -337,7 +338,7 @@ def test_a_change_that_the_service_refuses_is_left_out_and_counted(
     monkeypatch.setattr(client, "list_allocation_candidates", refuse)
     found = asked(client, query)
     assert (complete.refused, found.refused) == (0, 1)
-    assert found.changes == tuple(each for each in complete.changes if each.steps)
+    assert found.changes == tuple(change for change in complete.changes if change.steps)
     assert found.failures == complete.failures
 
 
@@ -388,7 +389,7 @@ def test_a_service_gets_the_amounts_that_fit_its_units(
     query = clouds.query(clouds.group(MEMORY_MB=requested))
     found = asked(client, query)
     amount, *_ = constraint.constraints_of(query)
-    offered = [dict(each.amounts) for each in found.changes if not each.steps]
+    offered = [dict(change.amounts) for change in found.changes if not change.steps]
     assert sorted(each[amount] for each in offered) == sorted(fits)
 
 
@@ -537,7 +538,7 @@ def test_a_host_aggregate_is_mirrored_once_with_all_its_hosts(
         [values.HostAggregate("1", "az2", aggregate, names)],
     )
     assert len(found.explained) == 3
-    [change] = [each for each in found.changes if each.steps]
+    [change] = [change for change in found.changes if change.steps]
     assert ([step.action for step in change.steps], change.hosts) == ([changes.Action.MIRROR], 4)
 
 
@@ -587,7 +588,7 @@ def test_a_query_is_read_as_placement_reads_it(
 
 
 def test_the_holders_of_a_short_provider_have_all_that_is_used_of_it(cloud: Cloud) -> None:
-    roots = [uuid for uuid, each in cloud.base.providers.items() if each.root_uuid == uuid]
+    roots = [*cloud.base.tree]
     nova = compute_services.nova(
         dict.fromkeys(roots, "up"),
         **{
@@ -601,7 +602,7 @@ def test_the_holders_of_a_short_provider_have_all_that_is_used_of_it(cloud: Clou
         found = asked(cloud.service, query, *names, compute=compute)
         held, problems = holders.read(cloud.service, found.short, CONTEXT, compute, nova)
         assert not problems
-        lacking = {each.provider for each in found.failures if each.reason == "capacity"}
+        lacking = {failure.provider for failure in found.failures if failure.reason == "capacity"}
         for name in lacking:
             each = cloud.base.providers[cloud.base.named[name or ""]]
             used = cloud.base.used(each.uuid)

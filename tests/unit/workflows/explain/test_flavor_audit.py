@@ -259,14 +259,14 @@ def test_only_hosts_that_the_compute_filter_accepts_are_hosts_of_a_flavor(
     draw = random.Random(f"audit services {seed}")
     base = cloud_builder.draw_state(draw)
     nova = recorded(**drawn_flavors(draw))
-    roots = [each.uuid for each in base.providers.values() if each.uuid == each.root_uuid]
+    roots = [*base.tree]
     states = compute_services.draw_states(draw, roots)
     accepted = {base.providers[root].name for root in compute_services.accepted(states)}
     compute = compute_nodes.read_server_hosts(compute_services.nova(states))
     client = explained.seeded(placement, base)
     whole = audit.audit(client, nova, [], nova_options.SchedulerOptions(), CONTEXT, compute)
     empty = base.without_allocations()
-    known = {each.name: each.flavor for each in flavors.flavors(nova)}
+    known = {flavor.name: flavor.flavor for flavor in flavors.flavors(nova)}
     for item in whole:
         if item.code in (audit.FlavorCode.INVALID, audit.FlavorCode.UNKNOWN_NAME):
             continue

@@ -105,7 +105,7 @@ def cases(seed: int) -> Iterator[tuple[state.CloudState, candidate.CandidateQuer
 
 
 def roots_of(base: state.CloudState) -> list[str]:
-    return [uuid for uuid, each in base.providers.items() if each.root_uuid == uuid]
+    return [*base.tree]
 
 
 def sufficient_sets(
