@@ -92,11 +92,13 @@ openstack placement host roll --continue roll.json --next \\
         record = roll_gate.RebootRecord() if path is None else roll_gate.read(path)
         cloud = shown.connected(self, nova_request.scheduler(parsed_args), former)
         if parsed_args.verify_back and former is not None:
-            skipped = parsed_args.skip
+            skipped = [*former.legs.skipped, *parsed_args.skip]
             with self.reading() as context:
                 gate = roll_gate.verify(cloud.client, former, record, skipped, cloud.nova, context)
             fields = self._gate(gate)
         else:
+            if path is not None:
+                roll_gate.check_rest(path)
             fields = self._planned(parsed_args, former, record, cloud)
         return tuple(fields), tuple(fields.values())
 
@@ -134,16 +136,15 @@ openstack placement host roll --continue roll.json --next \\
         from osc_placement.workflows.cloud import named_aggregates
         from osc_placement.workflows.moving import document, flavor_queries, planner, roll_plan
 
-        hosts, aggregates = shown.hosts_of(self, parsed_args.aggregate, parsed_args.zone, cloud)
+        asked = _asked(parsed_args, former)
+        hosts, aggregates = shown.hosts_of(self, asked.aggregates, asked.zone, cloud)
         listed = host_aggregates(cloud.opened)
         zones = named_aggregates.zones_of_hosts(listed, cloud.nova.compute)
-        if former is not None:
-            hosts += [*former.nodes, *(host.node for host in former.legs.left)]
         before = document.DrainOptions() if former is None else former.options
         request = roll_plan.RollRequest(
             hosts,
             aggregates,
-            _asked(parsed_args, former),
+            asked,
             before.merged(shown.move_options(parsed_args)),
             zones,
             flavor_queries.read(cloud.client, cloud.opened, nova_request.scheduler(parsed_args)),
@@ -173,7 +174,11 @@ def _asked(parsed_args: argparse.Namespace, former: document.MovePlan | None) ->
     """The options of the legs: those of the plan, and those that are given now."""
     from osc_placement.workflows.moving import document
 
-    before = document.LegPlan() if former is None else former.legs
+    before = (
+        former.legs
+        if former
+        else document.LegPlan(aggregates=tuple(parsed_args.aggregate), zone=parsed_args.zone or "")
+    )
     per_zone = parsed_args.per_zone or before.per_zone
     default = before.at_once if former else 0 if per_zone else 1
     return dataclasses.replace(

@@ -178,11 +178,17 @@ def _kind(query: candidate.CandidateQuery) -> Hashable:
     return groups, between, query.root_required, query.root_forbidden
 
 
-def roots_named(base: state.CloudState, texts: Iterable[str], compute: ServerHosts) -> list[str]:
+def roots_named(
+    base: state.CloudState,
+    texts: Iterable[str],
+    compute: ServerHosts,
+    before: Collection[str] = (),
+) -> list[str]:
     """The root UUIDs of hosts by nova's name, or by the name or UUID of a provider.
 
-    Errors: UnknownProvider.
+    Hosts that a former plan named ``before`` may be gone. Errors: UnknownProvider.
     """
+    texts = [it for it in texts if it not in before or compute.root_of(it) or _uuid(base, it)]
 
     def find(names: Sequence[str]) -> dict[str, str]:
         return {text: uuid for text in names if (uuid := _uuid(base, text))}

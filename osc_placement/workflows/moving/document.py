@@ -119,7 +119,8 @@ class StayingHost(forms.JsonObject):
 class LegPlan(forms.JsonObject):
     """The moves of a plan in legs, with what the operator asked for; ``first`` is its number.
 
-    Empty for a plan without legs.
+    It is for the hosts of ``aggregates`` (as typed) or of a ``zone``; without both for all. Empty
+    for a plan without legs.
     """
 
     legs: tuple[PlannedLeg, ...] = ()
@@ -128,6 +129,8 @@ class LegPlan(forms.JsonObject):
     per_zone: int = 0
     skipped: tuple[str, ...] = ()
     first: int = 1
+    aggregates: tuple[str, ...] = ()
+    zone: str = ""
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

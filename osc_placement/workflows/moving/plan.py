@@ -314,6 +314,7 @@ class HostServers:
         before: document.DrainOptions,
     ) -> None:
         self._read, self._options, self.compute = read, now, compute
+        self._avoided = servers.roots_named(read.base, now.avoid, compute, before.avoid)
         self.roots = read.roots
         self.names = planner.StepNames(read.base, compute, read.on_hosts.servers)
         listed = read.on_hosts.servers
@@ -341,9 +342,8 @@ class HostServers:
     def moves(self, flavors: Mapping[str, places.Wanted], seconds: float) -> places.Moves:
         """Where the servers could go; ``flavors`` are among the requests."""
         base, groups = self._read.base, self._read.nova.groups
-        without = servers.roots_named(base, self._options.avoid, self.compute)
         return planner.aimed_moves(
-            base, self.moving, groups, self.compute, seconds, flavors.values(), without
+            base, self.moving, groups, self.compute, seconds, flavors.values(), self._avoided
         )
 
     def _why_blocked(self, server: servers.PlacedServer) -> str:

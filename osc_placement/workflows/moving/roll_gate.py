@@ -20,13 +20,14 @@ from osc_placement.client import api, lookup
 from osc_placement.engine import state
 from osc_placement.model import command_line
 from osc_placement.model.name import and_more
-from osc_placement.plan import file as plan_file
+from osc_placement.plan import file as plan_file, journal
 from osc_placement.scheduling.server_hosts import ServerHosts
-from osc_placement.workflows.cloud import nova_servers, observe_hosts, server_moves, servers
+from osc_placement.workflows.cloud import nova_servers, observe_hosts, server_moves
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.moving import document, follow
 
-_DOWN = "nova-compute is down: repair it, or go on without the host: --skip"
+_WITHOUT = ": repair it, or go on without the host: --skip"
+_DOWN = f"nova-compute is down{_WITHOUT}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -78,6 +79,15 @@ def read(plan: pathlib.Path) -> RebootRecord:
     return RebootRecord(rebooted | back, back)
 
 
+def check_rest(plan: pathlib.Path) -> None:
+    """Refuse a plan whose script runs, or a reboot that it began. Errors: PlacementError."""
+    path = path_of(plan)
+    if path.exists() and journal.is_running(path):
+        raise errors.PlacementError(
+            f"a script of {plan} runs, or a reboot that it began: wait for it to end"
+        )
+
+
 def started(
     plan: document.MovePlan | None, record: RebootRecord, compute: ServerHosts
 ) -> frozenset[str]:
@@ -106,23 +116,24 @@ def done_roots(record: RebootRecord, compute: ServerHosts) -> list[str]:
 def check(
     plan: document.MovePlan | None,
     record: RebootRecord,
-    skipped: Collection[str],
+    skip: Collection[str],
     read: observe_hosts.HostsRead,
     compute: ServerHosts,
 ) -> Iterator[ClosedGate]:
     """The hosts that were rebooted and are not back; ``read`` has their servers.
 
-    ``skipped`` are the root UUIDs of hosts that nobody waits for.
+    ``skip`` are hosts that nobody waits for: names or UUIDs.
     """
     cloud = nova_servers.reading_of(read.base, read.on_hosts, compute)
     others = {host.host for host in plan.disabled} if plan else set()
     for host in sorted(record.rebooted):
         root, service = compute.root_of(host), compute.service_of(host)
-        if root in skipped:
+        provider = read.base.providers.get(root or "")
+        if not {host, root, provider and provider.name}.isdisjoint(skip):
             continue
         if root is None or service is None:
-            yield ClosedGate(host, "nova lists no compute node of it")
-        elif root not in read.base.providers:
+            yield ClosedGate(host, f"nova lists no compute node of it{_WITHOUT}")
+        elif provider is None:
             yield ClosedGate(host, "Placement has no resource provider of it")
         elif not compute.is_up(root):
             yield ClosedGate(host, _DOWN)
@@ -158,8 +169,7 @@ def verify(
     read = observe_hosts.HostsRead(state.CloudState(), (), nova_servers.KnownServers())
     if roots:
         read = follow.observe_on(client, roots, nova, context)
-    skipped = servers.roots_named(read.base, skip, nova.compute)
-    return [*check(plan, record, skipped, read, nova.compute)]
+    return [*check(plan, record, skip, read, nova.compute)]
 
 
 def legs_done(plan: document.MovePlan, record: RebootRecord) -> int:

@@ -87,22 +87,29 @@ class RollRequest:
         InvalidInput for unknown hosts.
         """
         with source.of(client, context).everything(nova.named_aggregates(self.aggregates)) as whole:
-            is_all = not (self.hosts or self.aggregates or self.former)
-            named = hosts_of(whole) if is_all else self.hosts
-            hosts = [it for it in named if self.former is None or it in whole.providers]
-            done = roll_gate.done_roots(self.record, nova.compute)
-            hosts += [root for root in done if root in whole.providers]
+            hosts = [*self.hosts] if self.hosts or self.aggregates else hosts_of(whole)
+            former = self._former_roots(nova.compute)
+            hosts += [root for root in former if root in whole.providers]
             read = observe_hosts.of_state(whole, hosts, self.aggregates, nova)
             follow.check_nova(filter(None, [read.on_hosts.problem]))
             keeps = self.options.keep
             everywhere = observe_hosts.known_servers(whole, nova) if keeps else None
         return drain_plan.DrainReading(read, everywhere)
 
+    def _former_roots(self, compute: ServerHosts) -> list[str]:
+        """The hosts of the plan that is continued: a host may have left its zone since."""
+        if self.former is None:
+            return []
+        left = (host.node for host in self.former.legs.left)
+        return [*self.former.nodes, *left, *roll_gate.done_roots(self.record, compute)]
+
     def decide(self, read: drain_plan.DrainReading, compute: ServerHosts) -> Roll:
         """The legs, the fewest that were found."""
-        hosts = read.hosts
-        skipped = servers.roots_named(hosts.base, self.asked.skipped, compute)
-        gate = [*roll_gate.check(self.former, self.record, skipped, hosts, compute)]
+        hosts, former, skip = read.hosts, self.former, self.asked.skipped
+        gate = [*roll_gate.check(former, self.record, skip, hosts, compute)]
+        before = (*former.hosts, *former.legs.skipped) if former else ()
+        before = (*before, *self.record.rebooted)
+        skipped = servers.roots_named(hosts.base, skip, compute, before)
         if self.former is not None and gate:
             return Roll(self.former, Caveats(), gate=gate)
         out = {*skipped, *roll_gate.done_roots(self.record, compute)}

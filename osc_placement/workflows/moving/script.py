@@ -142,21 +142,29 @@ _BACK = """\
 # recorded WORD HOST: whether a script recorded it. record WORD HOST: do so.
 recorded() { grep -qxF "$1 $2" "$record" 2>/dev/null; }
 record() { echo "$1 $2" >>"$record"; }
-# back HOST: reboot a host, wait until its nova-compute reports again, and let servers come.
+# reports HOST: the state of its nova-compute, and the time of its last report by nova's clock.
+reports() {
+    timeout 300 openstack compute service list --host="$1" --service=nova-compute -f value \\
+        -c State -c 'Updated At'
+}
+# back HOST: reboot a host, wait until its nova-compute reports again, and let servers come. The
+# reboot has a session of its own: it and its record outlive the script, and so does the lock.
 back() {
-    local host=$1 since='' report='' limit=0
+    local host=$1 before='' report='' limit=0
     if recorded back "$host"; then return; fi
     if ! recorded rebooted "$host"; then
-        echo "$host: ${reboot[*]}"
-        "${reboot[@]}" "$host" 9>&- || stop "$host: ${reboot[*]} failed"
-        record rebooted "$host"
+        echo "$host: ${reboot[*]} (its output: $roll.log)"
+        # shellcheck disable=SC2016
+        setsid --wait bash -c '"${@:3}" "$2" 9>&- && echo "rebooted $2" >>"$1"' reboot "$record" \\
+            "$host" "${reboot[@]}" </dev/null >>"$roll.log" 2>&1 ||
+            stop "$host: ${reboot[*]} failed; its output: $roll.log"
     fi
-    since=$(date -u +%FT%T.999999) limit=$((SECONDS + seconds))
-    until [[ $report == up\\ * && ${report#up } > $since ]]; do
+    limit=$((SECONDS + seconds))
+    until [[ -n $before && $report == up\\ * && $report != "$before" ]]; do
         if [ "$SECONDS" -ge "$limit" ]; then stop "$host: nova-compute is not back"; fi
+        before=${before:-$report}
         sleep "$pause"
-        report=$(timeout 300 openstack compute service list --host="$host" --service=nova-compute \\
-            -f value -c State -c 'Updated At') || true
+        report=$(reports "$host") || report=''
     done
     if [[ " $stay " != *" $host "* ]]; then
         timeout 300 openstack compute service set --enable -- "$host" nova-compute ||
@@ -187,10 +195,19 @@ for host in "${hosts[@]}"; do
 done
 """
 
-_CHECKS = """\
-if ! [ -r "$plan" ]; then stop "$plan cannot be read"; fi
+_LOCK = """\
 exec 9<"$plan"
 flock -n 9 || stop "Another script of this plan runs"
+"""
+#: Of a leg: what a script that was killed has begun is waited for.
+_LEG_LOCK = """\
+exec 9>>"$record"
+if ! flock -n 9; then
+    echo "A script of $roll runs, or what it began: this one waits for its end"
+    flock -w "$seconds" 9 || stop "Another script of $roll runs"
+fi
+"""
+_CHECKS = """\
 grep -qF "$digest" "$plan" || stop "$plan has another plan than this script"
 trap 'for job in ${jobs[@]+"${jobs[@]}"}; do kill "$job" || true; done 2>/dev/null' EXIT
 """
@@ -224,9 +241,11 @@ def lines(plan: MovePlan, path: pathlib.Path, roll: pathlib.Path | None = None) 
     yield from _FUNCTIONS.splitlines()
     check = " --verify-empty" if plan.hosts else ""
     yield f'followed() {{ openstack {plan.command} --continue="$plan"{check}; }}'
+    yield 'if ! [ -r "$plan" ]; then stop "$plan cannot be read"; fi'
+    yield from (_LOCK if roll is None else _leg(plan, roll)).splitlines()
     yield from _CHECKS.splitlines()
     if roll is not None:
-        yield from _leg(plan, roll)
+        yield from _BACK.splitlines()
     yield from (
         line for line in _IS_DONE.splitlines() if roll is not None or line.strip() != "over"
     )
@@ -244,14 +263,15 @@ def lines(plan: MovePlan, path: pathlib.Path, roll: pathlib.Path | None = None) 
         yield "over"
 
 
-def _leg(plan: MovePlan, roll: pathlib.Path) -> Iterator[str]:
-    """What a leg needs beside its moves."""
-    yield f"roll={command_line.quote(str(roll.absolute()))}"
-    yield 'record="$roll.done"'
-    yield f"hosts=({' '.join(map(command_line.quote, plan.hosts))})"
+def _leg(plan: MovePlan, roll: pathlib.Path) -> str:
+    """The hosts of a leg and its record, which is locked."""
     stay = " ".join(host.host for host in plan.disabled)
-    yield f"stay={command_line.quote(stay)}"
-    yield from _BACK.splitlines()
+    return f"""\
+roll={command_line.quote(str(roll.absolute()))}
+record="$roll.done"
+hosts=({" ".join(map(command_line.quote, plan.hosts))})
+stay={command_line.quote(stay)}
+{_LEG_LOCK}"""
 
 
 def _next_leg(path: pathlib.Path, roll: pathlib.Path) -> str:

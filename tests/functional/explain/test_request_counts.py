@@ -24,7 +24,7 @@ SERVERS, MIGRATIONS, SERVICES = "/servers/detail", "/os-migrations", "/os-servic
 NODES, AGGREGATES, GROUPS = "/os-hypervisors/detail", "/os-aggregates", "/os-server-groups"
 FLAVORS = "/flavors/detail"
 DRAIN, ROOM = "placement host drain", "placement capacity make-room"
-BALANCE = "placement capacity balance"
+BALANCE, ROLL = "placement capacity balance", "placement host roll"
 
 
 class CountedNova(api.RecordedNova, api.SessionNova):
@@ -132,6 +132,10 @@ def test_the_requests_to_placement_grow_with_the_hosts_that_are_emptied(
             "placement host retire host0 --dry-run": retired,
             f"{DRAIN} host0 --keep 1": every,
             f"{ROOM} --flavor f": every,
+            f"{ROLL} --all --keep 1": every,
+            f"{ROLL} --all --plan-out roll.json": every,
+            f"{ROLL} --continue roll.json": every,
+            f"{ROLL} --continue roll.json --verify-back": {},
             f"{BALANCE} --keep 1": every,
             f"{BALANCE} --within 50%": every,
             "placement capacity show --spread": spread,

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 from typing import Any
 
 from osc_placement.testing.cloud import uuid_of
@@ -57,9 +59,25 @@ REBOOTED = {"roll.json.done": "rebooted nova-four\n"}
 BY_SCRIPT = {"status": "disabled", "disabled_reason": "drain"}
 
 
+def run_a_script() -> None:
+    """Hold the lock of a script until the test process ends."""
+    lock = os.open("roll.json.done", os.O_RDWR)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+
+
 def later(files: dict[str, str], **fields: Any) -> State:
     """What became of the plan."""
     return cloud(**fields)._replace(first=PLANNED, files=files)
+
+
+def cloud_without_four() -> State:
+    """A host has left the cloud."""
+    servers = [shown(name, host, 4) for name, host in ON.items()]
+    names = HOSTS[:3]
+    return State(
+        cloud_of(names, **{name: f"{host} 4" for name, host in ON.items()}),
+        nova_of(*names, servers=servers),
+    )
 
 
 STATES = {
@@ -67,13 +85,25 @@ STATES = {
     "large": cloud({"a": "one", "b": "two", "c": "three", "d": "four"}, size=5),
     "down": cloud(services={"two": {"state": "down"}}),
     "zones": cloud(zones={"east": ["one", "two"], "west": ["three", "four"]}),
+    "zone down": cloud(
+        zones={"east": ["one", "two"], "west": ["three", "four"]},
+        services={"one": {"state": "down"}, "two": {"state": "down"}},
+    ),
     "moving": cloud({"a": "one"}, **{"OS-EXT-STS:task_state": "migrating"}),
     "planned": PLANNED,
     "done": later(DONE),
     "all done": later({"roll.json.done": "".join(f"back nova-{host}\n" for host in HOSTS)}),
     # In the second leg, the server has moved and the script was killed.
     "killed": later(DONE, on=ON | {"a": "four"}, services={"one": BY_SCRIPT}),
+    "running": later(DONE)._replace(change=run_a_script),
     "not back": later(REBOOTED, services={"four": {"state": "down"}}),
+    "went on without": State(
+        cloud().cloud,
+        cloud(services={"four": {"state": "down"}}).nova,
+        before=[f"{CONTINUE} --skip nova-four --plan-out roll.json"],
+        first=later(REBOOTED),
+    ),
+    "went on without another": cloud()._replace(before=[f"{PLAN} --skip nova-one"], files=DONE),
     "disabled": later(REBOOTED, services={"four": BY_SCRIPT}),
     "leaked": later(DONE)._replace(
         cloud=cloud_of(HOSTS, a="one 4", b="two 4", c="three 4", old="four 2"),
@@ -88,9 +118,18 @@ STATES = {
             }
         },
     ),
-    "gone": later(DONE)._replace(
-        cloud=cloud_of(("one", "two", "three"), **{name: f"{host} 4" for name, host in ON.items()}),
-        nova=nova_of(*HOSTS[:3], servers=[shown(name, host, 4) for name, host in ON.items()]),
+    "gone": cloud_without_four()._replace(first=PLANNED, files=DONE),
+    "joined": later(DONE)._replace(
+        cloud=cloud_of((*HOSTS, "five"), **{name: f"{host} 4" for name, host in ON.items()}),
+        nova=nova_of(*HOSTS, "five", servers=[shown(name, on, 4) for name, on in ON.items()]),
+    ),
+    "zone grown": cloud(zones={"east": ["two", "three"]})._replace(
+        first=cloud(zones={"east": ["one", "two"]})._replace(
+            before=[PLAN.replace("--all", "--zone east")]
+        )
+    ),
+    "gone and avoided": cloud_without_four()._replace(
+        first=cloud()._replace(before=[f"{PLAN} --avoid nova-four"]), files=DONE
     ),
     "stopped": cloud({"a": "one"}, **{"OS-EXT-STS:vm_state": "stopped", "status": "SHUTOFF"}),
 }
@@ -111,6 +150,9 @@ TABLE = [
     Row(f"{ROLL} --all --per-zone 1", "zones", 0, {"at_least": 2}),
     Row(f"{ROLL} --all --at-once 2 --keep 1", "cloud", 0, {"is_proven": True}),
     Row(f"{ROLL} --zone east", "zones", 0, {"legs": [leg(1, "one"), leg(2, "two")]}),
+    Row(f"{ROLL} --zone east", "zone down", 3, {"legs": [], "left": [
+        {"host": "nova-one", "reasons": [("host nova-one: nova-compute is down",)]},
+        {"host": "nova-two", "reasons": [("host nova-two: nova-compute is down",)]}]}),
     Row(f"{ROLL} --all --skip nova-one", "cloud", 0, {
         "legs": [leg(1, "four"), leg(2, "three"), leg(3, "two")]}),
     Row(f"{ROLL} --all", "large", 3, {"complete": False, "legs": [], "left": [
@@ -124,17 +166,27 @@ TABLE = [
     Row(f"{CONTINUE} --verify-back", "not back", 3, {"open": False, "not_back": [
         {"host": "nova-four", "reason": ...}]}),
     Row(f"{CONTINUE} --verify-back --skip nova-four", "not back", 0, {"open": True}),
+    Row(f"{CONTINUE} --verify-back", "went on without", 0, {"open": True}),
     Row(f"{CONTINUE} --verify-back", "disabled", 3, {"not_back": [{
         "reason": "nova-compute is disabled",
         "command": "openstack compute service set --enable nova-four nova-compute"}]}),
     Row(f"{CONTINUE} --verify-back", "leaked", 3, {"not_back": [{
         "command": "openstack placement allocation audit --repair --host=nova-four"}]}),
     Row(f"{CONTINUE} --verify-back", "gone", 3, {"not_back": [{
-        "reason": "nova lists no compute node of it"}]}),
+        "reason": ("nova lists no compute node of it: repair it", "--skip")}]}),
     Row(CONTINUE, "planned", 0, {"legs": [
         leg(1, "four"), leg(2, "one"), leg(3, "three"), leg(4, "two")]}),
     Row(CONTINUE, "done", 0, {"complete": True, "legs": [
         leg(2, "one"), leg(3, "three"), leg(4, "two")]}),
+    Row(CONTINUE, "joined", 0, {"complete": True, "legs": [
+        leg(2, "five"), leg(3, "one"), leg(4, "three"), leg(5, "two")]}),
+    Row(f"{CONTINUE} --skip nova-five", "joined", 0, {"legs": [
+        leg(2, "one"), leg(3, "three"), leg(4, "two")]}),
+    Row(CONTINUE, "zone grown", 0, {"legs": [leg(1, "one"), leg(2, "three"), leg(3, "two")]}),
+    Row(f"{CONTINUE} --skip nova-four", "gone", 0, {"legs": [
+        leg(2, "one"), leg(3, "three"), leg(4, "two")]}),
+    Row(f"{CONTINUE} --skip nova-four", "gone and avoided", 0, {"complete": True}),
+    Row(f"{CONTINUE} --verify-back", "went on without another", 0, {"open": True}),
     Row(CONTINUE, "all done", 0, {"complete": True, "legs": []}),
     Row(CONTINUE, "killed", 0, {"legs": [leg(2, "one", moves=[]), leg(3, "three"), leg(4, "two")]}),
     Row(CONTINUE, "not back", 3, {"open": False}),
@@ -153,6 +205,7 @@ REFUSED = [
     Row(f"{ROLL} --all --script legs", "cloud", 2, "--script: needs --plan-out"),
     Row(f"{ROLL} --zone north", "zones", 1, "no host in an availability zone 'north'"),
     Row(f"{ROLL} --all --skip nothing", "cloud", 1, "nothing"),
+    Row(CONTINUE, "running", 1, "a script of roll.json runs, or a reboot that it began: wait"),
     Row(f"{ROLL} --continue nothing.json", "cloud", 1, "nothing.json cannot be read"),
 ]
 # fmt: on

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import pathlib
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -66,10 +67,10 @@ if command.startswith("placement"):
 if command.startswith("compute service list"):
     (host,) = [word[7:] for word in words if word.startswith("--host=")]
     if "State" in words:
-        # It reports the state before the reboot until the next report.
+        # The report before the reboot is shown until the next one, at a time that no clock has.
         nova["reports"] += 1
-        late = nova["reports"] > 2 and nova["returns"]
-        ended(0, "up 9999-01-01T00:00:00" if late else "up 2000-01-01T00:00:00")
+        later = max(nova["reports"] - 2, 0) if nova["returns"] else 0
+        ended(0, f"up 2000-01-01T00:00:00.{{later:06}}")
     ended(0, *[nova["services"][host]] if host in nova["services"] else [])
 if command.startswith("compute service set"):
     nova["services"][words[-2]] = "enabled" if "--enable" in words else "disabled"
@@ -149,7 +150,7 @@ class Cloud:
             "reports": 0,
             "returns": True,
             "services": {"cmp-1": "enabled"},
-            "servers": {each.server: _server(each) for each in moves},
+            "servers": {it.server: _server(it) for it in moves},
         }
         self.nova.write_text(json.dumps(state))
         program = folder / "openstack"
@@ -172,9 +173,9 @@ class Cloud:
         servers[f"server-{number}"] |= fields
         self.change(servers=servers)
 
-    def run(self, **environment: str) -> subprocess.CompletedProcess[str]:
-        """Run the script in a session of its own, without a pause between looks."""
-        return subprocess.run(
+    def start(self, **environment: str) -> subprocess.Popen[str]:
+        """Start the script in a session of its own, without a pause between looks."""
+        return subprocess.Popen(
             [str(self.script)],
             env={
                 "PATH": f"{self._folder}:{os.environ['PATH']}",
@@ -183,11 +184,17 @@ class Cloud:
                 "retry": "0",
                 **environment,
             },
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
-            check=False,
             start_new_session=True,
         )
+
+    def run(self, **environment: str) -> subprocess.CompletedProcess[str]:
+        """Run the script to its end."""
+        started = self.start(**environment)
+        output = started.communicate()
+        return subprocess.CompletedProcess(started.args, started.returncode, *output)
 
     def calls(self, *beginnings: str) -> list[str]:
         """The calls since the start, without looks."""
@@ -508,8 +515,8 @@ class Leg(Cloud):
         program.chmod(0o755)
         self._reboots = folder / "reboots"
 
-    def run(self, **environment: str) -> subprocess.CompletedProcess[str]:
-        return super().run(
+    def start(self, **environment: str) -> subprocess.Popen[str]:
+        return super().start(
             **{"REBOOT": "reboot --now", "REBOOTS": str(self._reboots), **environment}
         )
 
@@ -586,18 +593,39 @@ def test_a_host_of_somebody_else_is_rebooted_and_stays_disabled(tmp_path: pathli
 
 
 @pytest.mark.parametrize("at", range(1, 12))
-def test_a_leg_that_is_killed_at_any_call_ends_when_it_runs_again(
+def test_a_leg_that_is_killed_at_any_call_ends_when_it_runs_again_after_one_reboot(
     at: int, tmp_path: pathlib.Path
 ) -> None:
     leg = Leg(tmp_path, move(2, 1))
     leg.change(killed=at)
     assert leg.run().returncode == -9
-    subprocess.run(["flock", str(leg.plan), "true"], check=True)
     leg.change(killed=0)
     ended = leg.run()
     assert (ended.returncode, ended.stderr) == (0, "")
-    assert leg.record.read_text().splitlines()[-1] == "back cmp-1"
+    assert leg.record.read_text() == "rebooted cmp-1\nback cmp-1\n"
+    assert leg.reboots == "--now cmp-1\n"
     assert leg.views() == {"server-2": ("cmp-2", "ACTIVE")}
+
+
+def test_a_reboot_outlives_its_script_and_the_next_run_waits_for_it(tmp_path: pathlib.Path) -> None:
+    leg = Leg(tmp_path)
+    leg.change(services={"cmp-1": "disabled"})
+    talk = tmp_path / "talk"
+    os.mkfifo(talk)
+    begun = f'echo "$@" >>"$REBOOTS"; echo begun >{talk}; read -r end <{talk}; echo "$end"'
+    (tmp_path / "reboot").write_text(f"#!/bin/bash\n{begun}\n")
+    with leg.start() as first:
+        assert talk.read_text() == "begun\n"
+        os.killpg(first.pid, signal.SIGKILL)
+    assert (first.returncode, leg.record.read_text()) == (-9, "")
+    with leg.start() as second:
+        assert second.stdout is not None
+        assert second.stdout.readline().endswith("this one waits for its end\n")
+        talk.write_text("ended\n")
+        assert (second.communicate()[1], second.returncode) == ("", 0)
+    assert leg.record.read_text() == "rebooted cmp-1\nback cmp-1\n"
+    assert leg.reboots == "--now cmp-1\n"
+    assert pathlib.Path(f"{leg.roll}.log").read_text() == "ended\n"
 
 
 @pytest.mark.parametrize("is_leg", [False, True])
