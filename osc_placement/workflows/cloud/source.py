@@ -74,7 +74,7 @@ def of(client: api.Client, context: ReadContext) -> CloudSource:
 class CloudSource:
     """Placement as a service. Each method sends requests; those of ``FileSource`` send none."""
 
-    #: Whether a fact costs a request.
+    #: Whether a fact costs a request, and somebody else answers it.
     costs_requests = True
 
     def __init__(self, client: api.Client, context: ReadContext) -> None:

@@ -292,6 +292,9 @@ def _proved(
     candidates, only the hosts of its answers are counted; if it loses some, the changes of hosts,
     which cannot be tried, are left out too.
     """
+    if not source.of(client, context).costs_requests:
+        # The engine has answered already.
+        return found
 
     def proved(change: SmallestChange) -> SmallestChange | None:
         if change.steps:
