@@ -286,7 +286,9 @@ class _Balance:
             return "the sizes of the servers, and those that stay, allow no smaller spread"
         if answer.at_least is not None and answer.at_least > limit:
             return f"--max-moves {limit}: more moves are needed"
-        return "no moves with room for each step were found"
+        keep = self._request.options.keep
+        reserve = f", and for what --keep {keep} reserves," if keep else ""
+        return f"no moves with room for each step{reserve} were found"
 
     def _waves(
         self, done: Sequence[steps.DrainStep], parts: Sequence[PartBalance]

@@ -14,7 +14,8 @@ from tests.support.peer.shell import OpenStack
 from tests.support.rows import Row, State, table
 
 BALANCE = "placement capacity balance"
-SERVERS = {"a": 3, "b": 2, "c": 1}
+SERVERS = {"a": 3, "b": 2, "c": 1, "half": 3, "large": 6}
+LOPSIDED = ("a", "b", "c")
 
 
 def shown(name: str, host: str, **fields: Any) -> dict[str, Any]:
@@ -26,9 +27,17 @@ def shown(name: str, host: str, **fields: Any) -> dict[str, Any]:
 def cloud(hosts: tuple[str, ...] = ("one", "two"), on: str = "one", **fields: Any) -> State:
     """Hosts of 8 VCPU; on one of them servers of 3, 2 and 1."""
     flavors, services = fields.pop("flavors", ()), fields.pop("services", None)
-    servers = [shown(name, on, **fields) for name in SERVERS]
+    servers = [shown(name, on, **fields) for name in LOPSIDED]
     nova = nova_of(*hosts, servers=servers, flavors=flavors, services=services)
-    return State(cloud_of(hosts, **{name: f"{on} {n}" for name, n in SERVERS.items()}), nova)
+    return State(cloud_of(hosts, **{name: f"{on} {SERVERS[name]}" for name in LOPSIDED}), nova)
+
+
+def with_an_empty_host() -> State:
+    """Only the host without servers has room for the large server of the third."""
+    on = {"a": "one", "half": "one", "large": "three"}
+    hosts, placed = ("one", "two", "three"), {it: f"{on[it]} {SERVERS[it]}" for it in on}
+    servers = [shown(name, host) for name, host in on.items()]
+    return State(cloud_of(hosts, **placed), nova_of(*hosts, servers=servers))
 
 
 STATES = {
@@ -38,6 +47,7 @@ STATES = {
     "disabled": cloud(("one", "two", "three"), services={"two": {"status": "disabled"}}),
     "stopped": cloud(**{"OS-EXT-STS:vm_state": "stopped", "status": "SHUTOFF"}),
     "moving": cloud(**{"OS-EXT-STS:task_state": "migrating"}),
+    "empty host": with_an_empty_host(),
     "last place": cloud(flavors=[flavor("whole", 8)]),
 }
 EVEN = f"{BALANCE} --within 0%"
@@ -70,6 +80,11 @@ TABLE = [
     Row(f"{EVEN} --except b --except c --except a", "lopsided", 3, part(
         reached=False, at_least=None, least_spread=75,
         why="the sizes of the servers, and those that stay, allow no smaller spread")),
+    Row(f"{BALANCE} --within 40%", "empty host", 0, part(spread=75, spread_after=37.5, moves=1)),
+    Row(f"{BALANCE} --within 40% --keep 1", "empty host", 3, part(
+        reached=False, spread_after=75, why=("what --keep 1 reserves,",))
+        | {"moves": []}),
+    Row(f"{EVEN} --keep 1", "lopsided", 0, {"moves": [STEP]}),
     Row(f"{EVEN} --class MEMORY_MB", "lopsided", 0, part(**{"class": "MEMORY_MB"}) | {"moves": []}),
     Row(f"{EVEN} --cold a", "lopsided", 0, {"moves": [{"name": "a", "way": "cold"}]}),
     Row(EVEN, "stopped", 0, {"moves": [{"name": "a", "way": "cold"}]}),
