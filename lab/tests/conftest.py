@@ -13,7 +13,7 @@ import os
 import pathlib
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -80,24 +80,35 @@ class OpenStack:
     """
 
     def __init__(self, lab: place.Place, folder: pathlib.Path, cloud: str) -> None:
-        self._lab = lab
         self.folder = folder
         self.cloud = cloud
+        self.clouds = lab.path("clouds.yaml")
         self.url = lab.url("embedded" if cloud == "embedded" else "placement")
 
     def run(
         self, command: str, user: str = "", **environment: str
     ) -> subprocess.CompletedProcess[str]:
         """The completed command; ``user`` is the suffix of the cloud's name."""
+        words = [str(pathlib.Path(sys.executable).with_name("openstack")), *command.split()]
+        return self._run(words, user, environment)
+
+    def shell(self, script: str) -> subprocess.CompletedProcess[str]:
+        """The completed script of a shell, in which ``openstack`` is this command."""
+        path = f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"
+        return self._run(["bash", "-c", script], "", {"PATH": path})
+
+    def _run(
+        self, words: Sequence[str], user: str, environment: Mapping[str, str]
+    ) -> subprocess.CompletedProcess[str]:
         kept = {name: value for name, value in os.environ.items() if not name.startswith("OS")}
         named = {
             "HOME": str(self.folder),
             "OS_CLOUD": self.cloud + user,
-            "OS_CLIENT_CONFIG_FILE": str(self._lab.path("clouds.yaml")),
+            "OS_CLIENT_CONFIG_FILE": str(self.clouds),
             **environment,
         }
         return subprocess.run(
-            [pathlib.Path(sys.executable).with_name("openstack"), *command.split()],
+            words,
             env={**kept, **{name: value for name, value in named.items() if value}},
             cwd=self.folder,
             capture_output=True,
