@@ -164,9 +164,9 @@ def says_something(snapshot: Cloud, command: str, min_age: float = 60) -> bool:
         return bool(findings(snapshot, min_age))
     if command == REPAIR:
         # With "no provider", the audit says what to repair first.
-        found = findings(snapshot, min_age)
+        problems = findings(snapshot, min_age)
         said = ("no resource provider", "(--min-age)")
-        return any(item.repair or any(text in str(item) for text in said) for item in found)
+        return any(item.repair or any(text in str(item) for text in said) for item in problems)
     if command == VOUCHED:
         vouched = dataclasses.replace(snapshot, trusts_nova=True)
         return any(item.repair for item in findings(vouched))
