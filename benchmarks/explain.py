@@ -49,7 +49,7 @@ def create(path: pathlib.Path, hosts: int, servers: int, *, nested: bool) -> Non
 
     draw = random.Random("explain")
     prefixes = ("HW_CPU_X86_", "COMPUTE_")
-    known = sorted(name for name in os_traits.get_traits() if name.startswith(prefixes))
+    named = sorted(name for name in os_traits.get_traits() if name.startswith(prefixes))
     state: dict[str, Any] = {
         "custom_resource_classes": ["CUSTOM_PF"],
         "custom_traits": ["CUSTOM_GPU", "CUSTOM_NUMA"],
@@ -58,20 +58,20 @@ def create(path: pathlib.Path, hosts: int, servers: int, *, nested: bool) -> Non
     }
     for number in range(hosts):
         root = _uuid(draw)
-        traits = {*known[:_TRAITS]} - {"COMPUTE_STATUS_DISABLED"}
+        traits = {*named[:_TRAITS]} - {"COMPUTE_STATUS_DISABLED"}
         traits |= {"CUSTOM_GPU"} if number % 100 == 0 else set()
         traits |= {"COMPUTE_STATUS_DISABLED"} if number % 50 == 0 else set()
         aggregates = [str(uuid.UUID(int=number % _AGGREGATES + 1, version=4))]
         name = f"cmp-{number:05}"
         state["providers"][root] = _provider(name, root, None, _INVENTORIES, traits, aggregates)
         for node in range(2 if nested else 0):
-            held = {"PCPU": {"total": 32}, "CUSTOM_PF": {"total": 8}}
-            child = _provider(f"{name}-numa{node}", root, root, held, {"CUSTOM_NUMA"}, [])
+            offered = {"PCPU": {"total": 32}, "CUSTOM_PF": {"total": 8}}
+            child = _provider(f"{name}-numa{node}", root, root, offered, {"CUSTOM_NUMA"}, [])
             state["providers"][_uuid(draw)] = child
         for _ in range(servers):
-            held = {"VCPU": draw.choice((2, 4, 8)), "MEMORY_MB": draw.choice((4096, 8192))}
+            amounts = {"VCPU": draw.choice((2, 4, 8)), "MEMORY_MB": draw.choice((4096, 8192))}
             state["consumers"][_uuid(draw)] = {
-                "allocations": {root: {**held, "DISK_GB": 20}},
+                "allocations": {root: {**amounts, "DISK_GB": 20}},
                 "generation": 1,
                 "project": f"project-{number % 100}",
                 "user": "user",

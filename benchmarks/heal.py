@@ -68,8 +68,8 @@ def seeded(lab: place.Place, hosts: int, servers: int) -> Iterator[str]:
             lifecycle.seed(lab, hosts, servers, "ordinary", state)
         yield state
     finally:
-        known = database.saved(lab)
-        database.reset(lab, database.SEEDED if database.SEEDED in known else database.EMPTY)
+        saved = database.saved(lab)
+        database.reset(lab, database.SEEDED if database.SEEDED in saved else database.EMPTY)
         process.stop(lab, started)
 
 
@@ -88,7 +88,9 @@ def compare(lab: place.Place, state: str, repeat: int, command: str) -> dict[str
             run = client.run(*programs[name])
             figure.seconds.append(run.seconds)
             after = _counts(lab)
-            figure.requests.append({each: after[each] - before[each] for each in COUNTED})
+            figure.requests.append(
+                {service: after[service] - before[service] for service in COUNTED}
+            )
             results[name] = allocated(lab)
         check(results)
     return figures

@@ -49,8 +49,8 @@ class Tables:
     def ids(self, name: str) -> dict[str, int]:
         """``{name: id}`` of a table with names."""
         with self.engine.connect() as connection:
-            found = connection.execute(sa.select(self[name].c.name, self[name].c.id))
-            return dict(found.tuples().all())
+            rows = connection.execute(sa.select(self[name].c.name, self[name].c.id))
+            return dict(rows.tuples().all())
 
     def insert(self, connection: sa.Connection, name: str, rows: Iterable[Row]) -> None:
         """Insert rows."""
@@ -116,25 +116,27 @@ def _provider_rows(providers: Mapping[str, Any], ids: _Ids) -> dict[str, Iterabl
     """``{table: rows}``, in an order that foreign keys accept."""
     of = ids.providers
     return {
-        "resource_providers": (_provider(uuid, each, of) for uuid, each in providers.items()),
+        "resource_providers": (
+            _provider(uuid, provider, of) for uuid, provider in providers.items()
+        ),
         "inventories": (
             {
                 "resource_provider_id": of[uuid],
                 "resource_class_id": ids.classes[name],
                 **_full(fields),
             }
-            for uuid, each in providers.items()
-            for name, fields in each["inventories"].items()
+            for uuid, provider in providers.items()
+            for name, fields in provider["inventories"].items()
         ),
         "resource_provider_traits": (
             {"resource_provider_id": of[uuid], "trait_id": ids.traits[name]}
-            for uuid, each in providers.items()
-            for name in each["traits"]
+            for uuid, provider in providers.items()
+            for name in provider["traits"]
         ),
         "resource_provider_aggregates": (
             {"resource_provider_id": of[uuid], "aggregate_id": ids.aggregates[name]}
-            for uuid, each in providers.items()
-            for name in each["aggregates"]
+            for uuid, provider in providers.items()
+            for name in provider["aggregates"]
         ),
     }
 
@@ -145,12 +147,12 @@ def _consumer_rows(consumers: Mapping[str, Any], ids: _Ids) -> dict[str, Iterabl
         "consumers": (
             {
                 "uuid": uuid,
-                "project_id": ids.projects[each["project"]],
-                "user_id": ids.users[each["user"]],
-                "generation": each["generation"],
-                "consumer_type_id": ids.types[each["type"]],
+                "project_id": ids.projects[consumer["project"]],
+                "user_id": ids.users[consumer["user"]],
+                "generation": consumer["generation"],
+                "consumer_type_id": ids.types[consumer["type"]],
             }
-            for uuid, each in consumers.items()
+            for uuid, consumer in consumers.items()
         ),
         "allocations": (
             {
@@ -159,9 +161,9 @@ def _consumer_rows(consumers: Mapping[str, Any], ids: _Ids) -> dict[str, Iterabl
                 "resource_class_id": ids.classes[name],
                 "used": amount,
             }
-            for uuid, each in consumers.items()
-            for provider, held in each["allocations"].items()
-            for name, amount in held.items()
+            for uuid, consumer in consumers.items()
+            for provider, amounts in consumer["allocations"].items()
+            for name, amount in amounts.items()
         ),
     }
 

@@ -111,8 +111,8 @@ def _too_many(folder: pathlib.Path) -> Iterator[Measurement]:
 
 def _timed(server: served.Served, path: str, status: int) -> float:
     start = time.perf_counter()
-    found, raw = server.send("GET", path)
+    code, raw = server.send("GET", path)
     seconds = time.perf_counter() - start
-    if found != status:
-        raise RuntimeError(f"{path}: {found} {raw[:300]!r}")
+    if code != status:
+        raise RuntimeError(f"{path}: {code} {raw[:300]!r}")
     return seconds

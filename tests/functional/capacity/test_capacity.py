@@ -11,6 +11,7 @@ import pytest
 
 from osc_placement import microversion, testing
 from osc_placement.search import placing
+from osc_placement.testing import nova
 from osc_placement.workflows.capacity import count
 from tests.support.candidates import cloud_builder, comparison
 from tests.support.capacity import brute_force
@@ -54,10 +55,10 @@ def lopsided() -> State:
     """Three hosts of 8 VCPU in service, one that is disabled, and one of another kind."""
     names = ("h0", "h1", "h2", "off")
     cloud = cloud_of(names, s0="h0 4", s1="h0 2", s2="h1 2", s3="off 8").host("metal", CUSTOM_BM=1)
-    zone = {"id": 1, "name": "rack", "uuid": "d7e5c9a2-5f6c-4f5e-9c42-4a3d7b2f6a10",
-            "hosts": ["nova-h0", "nova-h1"], "metadata": {"availability_zone": "az1"}}  # fmt: skip
-    nova = nova_of(*names, services={"off": {"status": "disabled"}})
-    return State(cloud, {**nova, "GET /v2.1/os-aggregates": {"aggregates": [zone]}})
+    uuid = "d7e5c9a2-5f6c-4f5e-9c42-4a3d7b2f6a10"
+    zone = nova.aggregate(1, "rack", uuid, ["nova-h0", "nova-h1"], availability_zone="az1")
+    compute = nova_of(*names, services={"off": {"status": "disabled"}})
+    return State(cloud, {**compute, **nova.answers(aggregates=[zone])})
 
 
 #: ``cloud`` of "lopsided": 6, 2 and 0 of 8 are used.

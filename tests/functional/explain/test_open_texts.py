@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from osc_placement.testing import nova
 from tests.support import open_texts
 from tests.support.functional_cloud import allocate, compute_hosts, create, nova_recording, server
 from tests.support.peer import fixtures, process
@@ -71,9 +72,8 @@ class Cloud(NamedTuple):
     def aggregate(self, **metadata: str) -> None:
         """Put both hosts into one more host aggregate."""
         hosts = [f"nova-{name}" for name in self.uuids]
-        self.answers[_AGGREGATES]["aggregates"].append(
-            {"id": 2, "name": "more", "uuid": ZONE[:-1] + "2", "hosts": hosts, "metadata": metadata}
-        )
+        more = nova.aggregate(2, "more", ZONE[:-1] + "2", hosts, **metadata)
+        self.answers[_AGGREGATES]["aggregates"].append(more)
 
     def conf(self, text: str) -> None:
         """Write nova.conf."""
@@ -101,19 +101,15 @@ class Cloud(NamedTuple):
     def move(self, status: str, task: str | None) -> None:
         """The server moves live."""
         self.server(**{"OS-EXT-STS:task_state": task})
-        names = {"source_compute": "nova-full", "source_node": "full", "updated_at": ""}
-        names |= {"dest_compute": "nova-target", "dest_node": "target", "created_at": ""}
-        moving = {"uuid": MOVE, "instance_uuid": SERVER, "status": status, **names}
-        moving["migration_type"] = "live-migration"
+        ends = {"source_compute": "nova-full", "source_node": "full"}
+        ends |= {"dest_compute": "nova-target", "dest_node": "target"}
+        moving = nova.migration(MOVE, SERVER, status=status, **ends)
         self.answers[_MIGRATIONS] = {"migrations": [moving]}
 
 
 def _flavor(name: str, vcpus: int = 2, **specs: str) -> dict[str, Any]:
-    return {
-        "id": name, "name": name, "vcpus": vcpus, "ram": 0, "disk": 0, "swap": 0,
-        "OS-FLV-EXT-DATA:ephemeral": 0,
-        "extra_specs": {key.replace("__", ":"): value for key, value in specs.items()},
-    }  # fmt: skip
+    written = {key.replace("__", ":"): value for key, value in specs.items()}
+    return nova.flavor(name, vcpus=vcpus, extra_specs=written)
 
 
 @pytest.fixture
@@ -123,10 +119,8 @@ def cloud(openstack: OpenStack) -> Cloud:
     for uuid in uuids.values():
         openstack("resource provider aggregate add", uuid, "--aggregate", ZONE)
     allocate(openstack, uuids["full"], "VCPU=3", SERVER)
-    zone = {
-        "id": 1, "name": "az1", "uuid": ZONE, "hosts": [f"nova-{name}" for name in uuids],
-        "metadata": {"availability_zone": "az1"},
-    }  # fmt: skip
+    hosts = [f"nova-{name}" for name in uuids]
+    zone = nova.aggregate(1, "az1", ZONE, hosts, availability_zone="az1")
     answers = {
         **compute_hosts(uuids),
         _FLAVORS: {"flavors": [_flavor("small"), _flavor("whole", 8)]},
@@ -184,10 +178,7 @@ def _with_device(cloud: Cloud) -> None:
 _SMALL = (f"{EXPLAIN} --flavor small", f"{SHOW} --flavor small", f"{AUDIT} small")
 _NOVA_CONF = "--nova-conf nova.conf"
 _PCI = {"pci_passthrough__alias": "nic:1"}
-_ZONE_2 = {
-    "id": 2, "name": "az2", "uuid": ZONE[:-1] + "2", "hosts": ["nova-target"],
-    "metadata": {"availability_zone": "az2"},
-}  # fmt: skip
+_ZONE_2 = nova.aggregate(2, "az2", ZONE[:-1] + "2", ["nova-target"], availability_zone="az2")
 _NUMA = {"hw__numa_nodes": "1"}
 _TPM_OF_33 = (
     *("COMPUTE_SECURITY_TPM_2_0", "COMPUTE_SECURITY_TPM_TIS"),

@@ -22,7 +22,7 @@ from osc_placement.nova import api as nova_api, values
 from osc_placement.nova.values import ServerGroup
 from osc_placement.scheduling.answer import Answer
 from osc_placement.scheduling.server_hosts import ServerHosts
-from osc_placement.testing import service
+from osc_placement.testing import nova as nova_kit, service
 from osc_placement.workflows.capacity import add_hosts, show
 from osc_placement.workflows.cloud import nova_servers, observe_hosts, servers
 from osc_placement.workflows.cloud.context import ReadContext
@@ -43,16 +43,16 @@ PLAIN = len(cloud_builder.AGGREGATES) - 1
 def named(hosts: Mapping[str, Sequence[str]] = MappingProxyType({})) -> NamedAggregates:
     """Nova's host aggregates: zones but the last; ``hosts`` is ``{UUID: its hosts}``."""
     listed = [
-        {
-            "id": n,
-            "name": f"aggregate{n}",
-            "uuid": uuid,
-            "hosts": hosts.get(uuid, ()),
-            "metadata": {"availability_zone": f"az{n // 2}"} if n < PLAIN else {},
-        }
+        nova_kit.aggregate(
+            n,
+            f"aggregate{n}",
+            uuid,
+            hosts.get(uuid, ()),
+            **({"availability_zone": f"az{n // 2}"} if n < PLAIN else {}),
+        )
         for n, uuid in enumerate(cloud_builder.AGGREGATES)
     ]
-    answers = {"GET /v2.1/os-aggregates": {"aggregates": listed}}
+    answers = nova_kit.answers(aggregates=listed)
     return NamedAggregates(lambda: nova_api.RecordedNova(answers, ""))
 
 

@@ -60,10 +60,8 @@ class Flavor:
         return specs | ({f"trait:{TRAIT}": "required"} if self.needs_trait else {})
 
     def listed(self, name: str) -> dict[str, Any]:
-        return {
-            "id": name, "name": name, "vcpus": self.vcpus, "ram": self.ram, "disk": 0, "swap": 0,
-            "OS-FLV-EXT-DATA:ephemeral": 0, "extra_specs": self.specs(),
-        }  # fmt: skip
+        size = {"vcpus": self.vcpus, "ram": self.ram, "extra_specs": self.specs()}
+        return nova_kit.flavor(name, **size)
 
     def embedded(self) -> dict[str, Any]:
         return {**self.listed("old"), "ephemeral": 0, "original_name": "old"}
