@@ -31,7 +31,7 @@ def test_every_prefix_of_a_plan_can_be_claimed_and_the_hosts_of_each_leg_are_emp
     draw_cloud = draw.choice((drains.draw_pools, drains.draw_flat, drains.draw_cloud))
     base = drains.with_uuids(draw_cloud(draw))
     comparison.seed(base, target)
-    on_hosts = {each.uuid: base.providers[each.root_uuid].name for each in drains.placed(base)}
+    on_hosts = {it.uuid: base.providers[it.root_uuid].name for it in drains.placed(base)}
     line = ["placement host roll --all", "--at-once", str(draw.choice((1, 2, 3)))]
     line += ["--parallel", str(draw.choice((1, 2))), "--keep", "1"][: draw.choice((2, 4))]
     line += ["--plan-out", "plan.json", "-f", "json"]
