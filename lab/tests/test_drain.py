@@ -63,6 +63,17 @@ class Cloud:
             timeout=1800,
         )
 
+    def begin(self, script: str, **environment: str) -> subprocess.Popen[str]:
+        """Start a script."""
+        return subprocess.Popen(
+            ["bash", "-c", script],
+            env={**self.environment, **environment},
+            cwd=self.folder,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
     def drain(self, *arguments: str) -> tuple[int, dict[str, Any]]:
         """The exit code and the answer."""
         done = self.bash(f"openstack placement host drain {' '.join(arguments)} -f json")
@@ -76,6 +87,15 @@ class Cloud:
             item["name"]: tuple(item["nova"][key] for key in ("status", "task_state", "host"))
             for item in listed
         }
+
+    def servers_of_nova(self) -> Mapping[str, Any]:
+        """``servers`` without a request to Placement."""
+        shown = self.bash(
+            "openstack server list --all-projects --long -f json"
+            " -c Name -c Status -c 'Task State' -c Host"
+        )
+        keys = ("Status", "Task State", "Host")
+        return {item["Name"]: tuple(item[key] for key in keys) for item in json.loads(shown.stdout)}
 
     def in_database(self, statement: str) -> None:
         """Run a statement in the database of nova's cell."""
@@ -110,6 +130,8 @@ def cloud(tmp_path: pathlib.Path) -> Iterator[Cloud]:
         yield running
     finally:
         running.do("release", "--all")
+        for service in ("placement", "conductor"):
+            running.do("start", service)
         for host in (f"moves-{number}" for number in range(1, 7)):
             running.do("start", host, "--wait")
         running.do("delete")
@@ -139,7 +161,7 @@ class Run:
 
     def name_in(self, number: int) -> str:
         """The server of a wave."""
-        (name,) = [each["name"] for each in self.answer["moves"] if each["wave"] == number]
+        (name,) = [move["name"] for move in self.answer["moves"] if move["wave"] == number]
         return str(name)
 
     def states(self) -> dict[str, tuple[str, str]]:
@@ -233,6 +255,98 @@ def test_every_step_is_accepted_by_nova_and_the_hosts_are_empty(cloud: Cloud) ->
     assert done.returncode == 0, done.stderr
     assert {name: host for name, (_, _, host) in cloud.servers().items()} == run.targets
     assert {state for state, _ in run.states().values()} == {"done"}
+
+
+class HeldStep:
+    """A script that is started, whose first live migration waits in the driver of its source."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        self.cloud = cloud
+        self.run = Run(cloud)
+        self.source = self.run.answer["moves"][0]["from"]
+        cloud.do("hold", self.source, "live_migration.before")
+        self._script = cloud.begin("./drain.sh", pause="1", retry="5")
+        wait(self._is_there, "the first migration")
+
+    def _is_there(self) -> bool:
+        assert self._script.poll() is None, self._script.communicate()
+        return self.source in json.loads(self.cloud.do("held"))
+
+    def end(self) -> tuple[int, str]:
+        """Let the migration go on; the exit code of the script, and what it says."""
+        self.cloud.do("release", "--all")
+        return self.wait()
+
+    def wait(self) -> tuple[int, str]:
+        out, error = self._script.communicate(timeout=1200)
+        return self._script.returncode, out + error
+
+
+def test_the_conductor_restarts_while_the_script_runs(cloud: Cloud) -> None:
+    cloud.create(TWO)
+    step = HeldStep(cloud)
+    # The migration goes on while no conductor answers its nova-compute.
+    cloud.do("stop", "conductor", "--kill")
+    cloud.do("release", "--all")
+    cloud.do("start", "conductor")
+    code, text = step.wait()
+    assert code == 0, text
+    assert {name: host for name, (_, _, host) in cloud.servers().items()} == step.run.targets
+    assert cloud.drain("--continue plan.json --verify-empty")[0] == 0
+
+
+def test_placement_restarts_while_the_script_runs(cloud: Cloud) -> None:
+    cloud.create(TWO)
+    step = HeldStep(cloud)
+    cloud.do("stop", "placement")
+    # No script begins a step of which it cannot know what was planned.
+    done = cloud.bash("./drain.sh")
+    assert (done.returncode, "Another script of this plan runs" in done.stderr) == (1, True)
+    cloud.do("start", "placement")
+    code, text = step.end()
+    assert code == 0, text
+    assert {name: host for name, (_, _, host) in cloud.servers().items()} == step.run.targets
+
+
+def test_placement_is_down_when_a_move_ends(cloud: Cloud) -> None:
+    """What nova could not remove from the source is shown, with the command that removes it."""
+    cloud.create(TWO)
+    step = HeldStep(cloud)
+    first = step.run.name_in(1)
+    cloud.do("stop", "placement")
+    cloud.do("release", "--all")
+    wait(lambda: cloud.servers_of_nova()[first][1:] == (None, step.run.targets[first]), "the move")
+    cloud.do("start", "placement")
+    step.wait()
+    cloud.bash("./drain.sh", pause="1", retry="5")
+    code, state = cloud.drain("--continue plan.json --verify-empty")
+    for leftover in state["left"]:
+        done = cloud.bash(leftover["command"] + " --min-age 0")
+        # 9: repaired.
+        assert done.returncode in (0, 9), done.stderr
+    code, state = cloud.drain("--continue plan.json --verify-empty")
+    assert (code, state["left"]) == (0, [])
+    assert set(step.run.ends()) == set(TWO)
+
+
+def test_the_target_of_the_next_step_is_disabled_while_the_script_runs(cloud: Cloud) -> None:
+    cloud.create(TWO)
+    step = HeldStep(cloud)
+    run = step.run
+    name = run.name_in(2)
+    target = run.targets[name]
+    disable = "openstack compute service set --disable --disable-reason 'broken RAM'"
+    assert cloud.bash(f"{disable} {target} nova-compute").returncode == 0
+    code, text = step.end()
+    assert code == 1, text
+    assert f"{name} is on {run.answer['moves'][1]['from']}, ACTIVE" in text
+    assert {server: state for server, (state, _) in run.states().items()} == {
+        run.name_in(1): "done", name: "waits"
+    }  # fmt: skip
+    # The rest is planned without it, and nobody enables it.
+    assert run.ends()[name][2] != target
+    assert cloud.bash(f"openstack compute service list --host {target} -f value -c Status"
+                      " --service nova-compute").stdout.strip() == "disabled"  # fmt: skip
 
 
 def test_a_live_migration_fails(cloud: Cloud) -> None:
