@@ -292,7 +292,9 @@ def read_cloud(
     findings.check_hosts(hosts, _existing_hosts(snapshot))
     reader.read_everything(snapshot)
     consumers = _named_consumers(request.consumers, snapshot)
-    snapshot = dataclasses.replace(snapshot, trusts_nova=request.trusts_nova)
+    if request.trusts_nova:
+        # Without the moves that were located before.
+        snapshot = dataclasses.replace(snapshot, trusts_nova=True)
     audit_context = AuditContext(
         now=datetime.datetime.now(datetime.UTC) - clock_offset(nova),
         min_age=request.min_age,
