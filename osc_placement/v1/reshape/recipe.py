@@ -393,7 +393,7 @@ class WriteReplaceHostRecipe(RecipeCommand):
     """
 
     example = """\
-openstack placement recipe replace-host cn1 cn1 \\
+openstack placement recipe replace-host cn1 cn2 \\
     --uuid 0f8b1f2c-55c5-4c6f-8a8e-6b0a5f3b1d20 --out replace.yaml
 openstack placement recipe replace-host cn1 cn1.example.org"""
 

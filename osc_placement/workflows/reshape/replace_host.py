@@ -59,7 +59,11 @@ def complete(nova_state: recipes.NovaState, request: ReplaceHostRequest) -> Repl
     uuid = request.uuid or (new.uuid if new is not None else next(named, ""))
     old_host = _host(nodes, old.uuid) or _host(nodes, old.name)
     host = request.host or _host(nodes, uuid) or _host(nodes, request.name) or old_host
-    reasons = [*_contradictions(request, uuid), *_shared_hosts(nodes, old_host, host)]
+    reasons = [
+        *_contradictions(request, uuid),
+        *_same_node(nodes, request, host),
+        *_shared_hosts(nodes, old_host, host),
+    ]
     if not host:
         reasons.append(f"nova knows no node {old.name} or {request.name}: give its --host")
     errors.InputErrors(reasons).check()
@@ -82,6 +86,19 @@ def _contradictions(request: ReplaceHostRequest, uuid: str) -> Iterator[str]:
         yield f"there is a provider {new.name!r} with another UUID, {new.uuid}"
     if new is not None and new.name != request.name:
         yield f"provider {new.uuid} has the name {new.name!r}, not {request.name!r}"
+
+
+def _same_node(
+    nodes: Iterable[values.ComputeNode], request: ReplaceHostRequest, host: str
+) -> Iterator[str]:
+    """Nova never changes the UUID of a compute node of the same host and name."""
+    kept = (request.old.uuid, request.name, host)
+    if kept in ((node.uuid, node.hostname, node.host) for node in nodes):
+        yield (
+            f"nova has the compute node {request.name} with the UUID {request.old.uuid}, and"
+            " nova-compute does not start with another: write this UUID to"
+            f" /var/lib/nova/compute_id on {host}, and start nova-compute"
+        )
 
 
 def _shared_hosts(nodes: Iterable[values.ComputeNode], old: str, new: str) -> Iterator[str]:

@@ -95,9 +95,10 @@ def owned() -> testing.Cloud:
     )
 
 
-def stopped() -> dict[str, Any]:
-    down = {"state": "down", "status": "disabled"}
-    return nova_of("cn1", servers=[server(ONE, "cn1")], services={"cn1": down})
+def stopped(**node: str) -> dict[str, Any]:
+    """Nova with a host that is down; ``node`` changes its compute node."""
+    services = {"cn1": {"state": "down", "status": "disabled"}}
+    return nova_of("cn1", servers=[server(ONE, "cn1")], services=services, nodes={"cn1": node})
 
 
 STATES = {
@@ -114,6 +115,7 @@ STATES = {
         FILES,
     ),
     "stopped": State(owned(), stopped()),
+    "new node": State(owned(), stopped(id=NEW)),
     "up": State(owned(), nova_of("cn1", servers=[server(ONE, "cn1")])),
 }
 
@@ -227,7 +229,7 @@ FLOWS = {
         },
     ),
     "a rebuilt host": Flow(
-        "stopped",
+        "new node",
         [REPLACE % "cn1", f"{RESHAPE} out.yaml --allow nova-owned"],
         {
             "cn1": {"uuid": NEW, "allocations": {ONE: {"VCPU": 1}}},
@@ -326,6 +328,8 @@ TABLE = [
         "--to-tree contains its tree"),
     Row(f"{RESHAPE} moves.yaml --to-tree tree.yaml", "node", 2, "give a file of moves, or"),
     Row(f"{RESHAPE} nofile.yaml", "node", 1, "cannot be read"),
+    Row(f"{RECIPE} replace-host cn1 cn1 --uuid {NEW}", "stopped", 1,
+        "write this UUID to /var/lib/nova/compute_id on nova-cn1"),
     Row(f"{RECIPE} replace-host cn1 cn1.example.net --uuid {NEW}", "up", 1,
         ("nova-compute on nova-cn1 is up", "is enabled")),
 ]

@@ -46,8 +46,9 @@ OTHER_UUID = ProviderProblem(
     ),
     Code.OTHER_UUID,
     Remedy.REPAIR_CONSUMERS,
-    "openstack placement recipe replace-host: its allocations move to a provider of the node's"
-    " UUID",
+    "openstack placement allocation audit names the consumers on it; without any: openstack"
+    " resource provider delete, and restart nova-compute. With servers: openstack placement recipe"
+    " replace-host",
 )
 OTHER_NAME = ProviderProblem(
     problem.error("other-name", "Placement has a host under another name."),

@@ -29,7 +29,7 @@ from tests.support.reshape.recipes import (
 def nova_state(*known: values.Server, **fields: Any) -> recipes.NovaState:
     present = server("a"), server("b"), server("c")
     services = {"host1": values.ComputeService("host1", is_up=False, is_enabled=False)}
-    nodes = (values.ComputeNode(uuid_of("cn1"), "cn1", "host1"),)
+    nodes = (values.ComputeNode(NEW, "cn1", "host1"),)
     found = recipes.NovaState(nodes, services, servers(*present, *known))
     return dataclasses.replace(found, **fields)
 
@@ -96,6 +96,8 @@ def service(**fields: Any) -> dict[str, values.ComputeService]:
 
 BEFORE = cloud("cn1", "cn9")
 RUNNING = values.Migration("m", uuid_of("b"), "live-migration", "running")
+KEPT = values.ComputeNode(uuid_of("cn1"), "cn1", "host1")
+COMPUTE_ID = "/var/lib/nova/compute_id"
 NODES = tuple(values.ComputeNode(uuid_of(name), name, "host1") for name in ("0", "1", "2", "cn1"))
 
 
@@ -125,6 +127,8 @@ NODES = tuple(values.ComputeNode(uuid_of(name), name, "host1") for name in ("0",
         ({"name": "cn2", "uuid": uuid_of("cn1")}, {}, "would keep the UUID"),
         ({"name": "cn8", "new": "cn9"}, {}, "has the name 'cn9', not 'cn8'"),
         ({"name": "cn9", "new": "cn9", "uuid": NEW}, {}, "with another UUID"),
+        ({}, {"nodes": (KEPT,)}, f"write this UUID to {COMPUTE_ID} on host1"),
+        ({"host": "host2"}, {"nodes": (KEPT,)}, "and not on host2"),
         ({}, {"nodes": ()}, "nova knows no node cn1 or cn1"),
         ({}, {"nodes": NODES[1:]}, "host1 has 3 nodes"),
         ({"host": "host2"}, {"nodes": NODES[2:]}, "host1 has 2 nodes"),
