@@ -56,6 +56,7 @@ RIGHT: dict[tuple[str, str], str] = {
     ("v1/resources/allocation.py", "_server_names"): "only names; a line says why they are missing",
     ("v1/resources/provider.py", "row"): "404 of a provider that was deleted meanwhile",
     ("v1/resources/trait.py", "_updated"): "404 of a name that was deleted meanwhile",
+    ("nova/api.py", "host_aggregate_uuids"): "all aggregates are read one by one then",
     ("workflows/batch/batch.py", "_usages_in_bulk"): "each provider is read by itself then",
     (
         "workflows/cloud/nova_request.py",
@@ -69,7 +70,6 @@ RIGHT: dict[tuple[str, str], str] = {
         "workflows/explain/explain.py",
         "proved",
     ): "it is left out, and counted",
-    ("workflows/health/health.py", "named_aggregates"): "all aggregates are read one by one then",
     ("workflows/health/metrics.py", "_hosts"): "a series has the error",
     (
         "workflows/repair/allocations/observe.py",
