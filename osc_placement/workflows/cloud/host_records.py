@@ -37,7 +37,7 @@ class HostRecords:
     def read_consumers(self, uuids: Iterable[str]) -> None:
         """Read consumers. Requests, of a service: one for each that was not read."""
 
-    def read_others(self, queries: Sequence[candidate.CandidateQuery]) -> None:
+    def read_others(self, queries: Iterable[candidate.CandidateQuery]) -> None:
         """Read what other hosts have for these queries.
 
         Requests, of a service: those of ``wide.Wide``, and one for each provider of other hosts
@@ -75,9 +75,9 @@ class RecordsOfService(HostRecords):
         new = [uuid for uuid in uuids if uuid not in self.base.consumers]
         self._wide.add_consumers(self.base, new)
 
-    def read_others(self, queries: Sequence[candidate.CandidateQuery]) -> None:
+    def read_others(self, queries: Iterable[candidate.CandidateQuery]) -> None:
         consumers = dict(self.base.consumers)
-        observed = wide.Wide(self._wide, queries)
+        observed = wide.Wide(self._wide, list(queries))
         # Where a server that moves gives back an amount, more may fit than fits now.
         left = {
             self.base.providers[uuid].root_uuid

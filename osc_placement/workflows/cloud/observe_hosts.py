@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import Collection, Iterator, Sequence
 
 from osc_placement.client import api
@@ -209,8 +210,15 @@ def _read(
         if move.server_uuid in on_hosts.servers:
             newest.setdefault(move.server_uuid, move.uuid if move.has_failed else "")
     records.read_consumers(filter(None, newest.values()))
-    placed = servers.servers_on(base, roots, in_nova.cases, migrations=in_nova.migrations)
-    queries = {servers.kind_of(server.queries): server.queries for server in placed}
-    asked = [query for several in queries.values() for each in several for query in each]
-    records.read_others([*asked, *more])
+    records.read_others(itertools.chain(_queries(base, roots, in_nova), more))
     return HostsRead(records.base, roots, in_nova, on_hosts)
+
+
+def _queries(
+    base: state.CloudState, roots: Sequence[str], in_nova: nova_servers.KnownServers
+) -> Iterator[candidate.CandidateQuery]:
+    """The different queries for the servers on hosts, made only if somebody reads for them."""
+    placed = servers.servers_on(base, roots, in_nova.cases, migrations=in_nova.migrations)
+    by_kind = {servers.kind_of(server.queries): server.queries for server in placed}
+    for several in by_kind.values():
+        yield from itertools.chain.from_iterable(several)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where the facts of a ``Cloud`` come from: requests to a service, or the records of a file.
 
-``of`` makes the source, and nobody else asks which it is. A file has every record and answers
+``of`` makes the source; no other module asks which it is. A file has every record and answers
 without a request.
 """
 

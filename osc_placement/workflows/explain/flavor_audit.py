@@ -105,6 +105,9 @@ class AuditedFlavor:
 #: The codes that are no finding.
 NO_FINDING = frozenset({FlavorCode.OK, FlavorCode.UNKNOWN})
 
+#: How Placement begins the names of traits that it does not have.
+_NO_SUCH_TRAIT = "No such trait"
+
 
 def audit(
     client: api.Client,
@@ -269,7 +272,9 @@ def _ask(client: api.Client, asked: _Asked) -> _Asked:
                 continue
             if error.status != 400:
                 raise
-            own = observe.traits(asked.queries).intersection(re.findall(r"\w+", error.detail))
+            # Another refusal, as of a conflict, may name traits that exist.
+            _, _, unknown = error.detail.partition(_NO_SUCH_TRAIT)
+            own = observe.traits(asked.queries).intersection(re.findall(r"\w+", unknown))
             texts = map(selector.requested_trait_message, sorted(own))
             reason = "; ".join(texts) or api_errors.one_line(error.detail)
             refused = dataclasses.replace(asked.found, code=FlavorCode.UNKNOWN_NAME, reason=reason)

@@ -122,7 +122,7 @@ def check(
 ) -> Iterator[ClosedGate]:
     """The hosts that were rebooted and are not back; ``read`` has their servers.
 
-    ``skip`` are hosts that nobody waits for: names or UUIDs.
+    ``skip`` are hosts for which no leg waits: names or UUIDs.
     """
     cloud = nova_servers.reading_of(read.base, read.on_hosts, compute)
     others = {host.host for host in plan.disabled} if plan else set()

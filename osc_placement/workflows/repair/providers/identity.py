@@ -46,7 +46,7 @@ OTHER_UUID = ProviderProblem(
     ),
     Code.OTHER_UUID,
     Remedy.REPAIR_CONSUMERS,
-    "openstack placement allocation audit names the consumers on it; without any: openstack"
+    "openstack resource provider consumer list names the consumers on it; without any: openstack"
     " resource provider delete, and restart nova-compute. With servers: openstack placement recipe"
     " replace-host",
 )
