@@ -34,7 +34,7 @@ def plan(base: state.CloudState, at_once: int, per_zone: int, keep: int) -> legs
 
     reserve = None
     if keep:
-        known, compute = nova_servers.KnownServers(), cases.compute_of(base)
+        known, compute = nova_servers.ServerCases(), cases.compute_of(base)
         reserve = reserve_plan.FailureReserve(base, known, compute, keep, SearchBudget(), ())
     zones = {root: str(at % ZONES) for at, root in enumerate(roots)}
     return legs.find(

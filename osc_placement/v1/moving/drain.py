@@ -186,7 +186,7 @@ openstack placement host drain --continue drain.json --verify-empty"""
         from osc_placement.workflows.moving import follow
 
         drain = self._planned(request, cloud)
-        steps = follow.follow(former, drain.read, cloud.nova.compute)
+        steps = follow.follow(former, drain.read.cloud)
         fields = {"steps": rows.lines(map(shown.followed_fields, steps))}
         fields |= self._shown(request, drain, cloud)
         of_plan = shown.table("Steps of the plan", [shown.followed_row(step) for step in steps])

@@ -178,7 +178,7 @@ def followed(command: base.ReportShowOne, parsed_args: argparse.Namespace) -> ba
     cloud = connected(command, nova_request.scheduler(parsed_args), plan)
     with command.reading() as context:
         read = follow.observe_plan(cloud.client, plan, cloud.nova, context)
-    steps = follow.follow(plan, read, cloud.nova.compute)
+    steps = follow.follow(plan, read.cloud)
     over = (follow.FollowedState.DONE, follow.FollowedState.DELETED)
     if any(step.state not in over for step in steps):
         command.exit_code = 3

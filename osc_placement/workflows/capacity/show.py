@@ -15,7 +15,7 @@ from osc_placement.engine import record, state
 from osc_placement.engine.candidates.budget import SearchBudget
 from osc_placement.model import candidate
 from osc_placement.model.name import and_more
-from osc_placement.nova.values import HostAggregate
+from osc_placement.nova.values import HostAggregate, Hosts
 from osc_placement.plan.plan import Plan
 from osc_placement.scheduling.answer import Caveats
 from osc_placement.scheduling.case import Case
@@ -33,6 +33,7 @@ from osc_placement.workflows.cloud import (
     ways,
     wide,
 )
+from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.host_verdicts import NO_ANSWERS, HostVerdicts
 from osc_placement.workflows.cloud.hosts import hosts_of
@@ -125,13 +126,13 @@ def show(
     """
     nova = nova or nova_servers.NovaReader()
     aggregates = _aggregates(request.by, names)
-    in_nova = nova_servers.KnownServers()
+    in_nova = nova_servers.ServerCases()
     rows: list[Row] = []
     failures: tuple[str, ...] = ()
     with contextlib.ExitStack() as stack:
         if request.keep is not None:
             # A missing right in nova is found before the cloud is read.
-            nova.requests(nova_servers.ServersOnHosts(), [])
+            nova.requests(Cloud(Hosts(), {}), [])
         later = None
         if request.after is not None:
             base, later = stack.enter_context(on_a_copy.after_plan(client, *request.after, context))
@@ -280,7 +281,7 @@ class _Counting:
     case: Case | None
     request: ShowRequest
     aggregates: Sequence[HostAggregate]
-    in_nova: nova_servers.KnownServers
+    in_nova: nova_servers.ServerCases
     compute: ServerHosts
     like: Mapping[str, str]
 

@@ -74,8 +74,9 @@ class Cloud:
     included; ``deleted_servers`` are those that are not archived yet. ``migrations`` by UUID, the
     newest first. ``unconfirmed`` is ``{consumer: why nova cannot say whether it is a server}``.
     ``trusts_nova``: somebody has looked, and nova's host of a server is right also where its move
-    failed half way. Of neutron: ``agents``, None if they were not read, and ``ports``, those with
-    resource requests by server.
+    failed half way. ``servers_problem`` is why servers and migrations could not be read. Of
+    neutron: ``agents``, None if they were not read, and ``ports``, those with resource requests by
+    server.
 
     Of Placement by UUID of the provider: ``inventories`` (an estimate has only the capacity),
     ``traits``, ``memberships`` (its aggregates), ``usages``, ``held``
@@ -95,6 +96,7 @@ class Cloud:
     sharing: Mapping[str, tuple[str, ...]] = _facts()
     trusts_nova: bool = False
     deleted_servers: Mapping[str, values.Server] = _facts()
+    servers_problem: str = ""
     unconfirmed: Mapping[str, str] = _facts()
     generations: Mapping[str, int | None] = _facts()
     owners: Mapping[str, Owner] = _facts()
@@ -202,6 +204,11 @@ class Cloud:
         return _NO_NODE if subject.name in self.hosts.services else _UNKNOWN_HOST
 
     # Servers and their moves
+
+    @property
+    def listed_servers(self) -> dict[str, values.Server]:
+        """The servers by UUID with those that are deleted and not archived yet."""
+        return {**self.servers, **self.deleted_servers}
 
     @functools.cached_property
     def migrations_of(self) -> dict[str, list[values.Migration]]:

@@ -25,8 +25,8 @@ _MOST_NAMED = 3
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class KnownServers:
-    """What nova says about servers.
+class ServerCases:
+    """What nova requests for servers, and what ties them together.
 
     ``cases`` is ``{uuid: the server's case, with nova's requests}``. ``groups`` are the server
     groups with (anti-)affinity, by UUID, with nova's hosts of their members. ``migrations`` are the
@@ -51,7 +51,7 @@ class KnownServers:
         return servers.servers_on(base, roots, self.cases, self.groups, self.migrations)
 
 
-WITHOUT_NOVA = KnownServers(
+WITHOUT_NOVA = ServerCases(
     caveats=Caveats(
         (
             "traits, availability zones, host aggregates and server groups: they are in nova"
@@ -62,39 +62,18 @@ WITHOUT_NOVA = KnownServers(
 )
 
 
-class Listed(NamedTuple):
-    """Servers and migrations by UUID, as nova lists them; the newest migration first."""
-
-    servers: Mapping[str, values.Server]
-    migrations: Mapping[str, values.Migration]
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ServersOnHosts:
-    """What nova says about compute nodes; ``problem`` says why it could not be read.
-
-    ``servers`` are those that nova shows there, those that move there or from there, and those of
-    the consumers on the hosts. Empty without nova.
-    """
-
-    nodes: Sequence[values.ComputeNode] = ()
-    servers: Mapping[str, values.Server] = dataclasses.field(default_factory=dict)
-    migrations: Mapping[str, values.Migration] = dataclasses.field(default_factory=dict)
-    problem: str = ""
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class NovaReader:
     """What the check of hosts reads from nova; without arguments nothing.
 
     ``compute`` decides which hosts take a server. ``requests`` gives nova's requests for servers,
-    ``list_on`` the servers and migrations of compute nodes and of consumers (UUIDs), ``aggregates``
-    the UUIDs of the host aggregates, None if they cannot be read.
+    ``list_on`` the servers and migrations of hosts and of consumers (UUIDs), ``aggregates`` the
+    UUIDs of the host aggregates, None if they cannot be read.
     """
 
     compute: ServerHosts = dataclasses.field(default_factory=ServerHosts)
-    requests: Callable[[ServersOnHosts, Sequence[str]], KnownServers] = lambda *_: WITHOUT_NOVA
-    list_on: Callable[[Sequence[values.ComputeNode], Collection[str]], Listed] | None = None
+    requests: Callable[[Cloud, Sequence[str]], ServerCases] = lambda *_: WITHOUT_NOVA
+    list_on: Callable[[Cloud, Collection[str], Collection[str]], None] | None = None
     aggregates: Callable[[], Sequence[str] | None] = lambda: None
 
     def named_aggregates(self, chosen: Collection[str] = ()) -> Collection[str] | None:
@@ -102,25 +81,26 @@ class NovaReader:
         named = self.aggregates()
         return None if named is None else {*named, *chosen}
 
-    def on_roots(self, roots: Sequence[str], consumers: Collection[str]) -> ServersOnHosts:
-        """What nova has on the compute nodes with these UUIDs, and of these consumers.
+    def on_roots(self, roots: Iterable[str], consumers: Collection[str]) -> Cloud:
+        """The cloud with nova's servers on the compute nodes with these UUIDs, and of consumers.
 
         Requests: those of ``list_servers_on``. A refusal is not an error but a problem of the
         answer.
         """
-        if self.list_on is None:
-            return ServersOnHosts()
-        nodes = [node for node in map(self.compute.node, roots) if node]
-        try:
-            return ServersOnHosts(nodes, *self.list_on(nodes, consumers))
-        except errors.PlacementError as error:
-            return ServersOnHosts(problem=f"the servers on these hosts and their moves: {error}")
+        cloud = Cloud(self.compute.hosts or values.Hosts(), {})
+        if self.list_on is not None:
+            hosts = {node.host for node in map(self.compute.node, roots) if node}
+            try:
+                self.list_on(cloud, hosts, consumers)
+            except errors.PlacementError as error:
+                cloud.servers_problem = f"the servers on these hosts and their moves: {error}"
+        return cloud
 
 
 def list_servers_on(
-    nova: api.Nova, nodes: Sequence[values.ComputeNode], consumers: Collection[str]
-) -> Listed:
-    """The servers on compute nodes, those that move there or away, consumers, and all migrations.
+    nova: api.Nova, cloud: Cloud, hosts: Collection[str], consumers: Collection[str]
+) -> None:
+    """Read the servers on hosts, those that move there or away, consumers, and all migrations.
 
     Those of which the newest cold migration or resize there failed, too. Other servers of a listing
     are left out: each would be read in Placement too. One of which nova does not show the host is
@@ -129,19 +109,20 @@ def list_servers_on(
     Requests: those of ``servers_on``; one per 1000 migrations; those of ``find_servers`` for
     consumers and servers that move and are not among them.
     """
-    of_nodes = {node.host for node in nodes}
-    listed = nova_servers.servers_on(nova, of_nodes)
+    listed = nova_servers.servers_on(nova, hosts)
     migrations = {move.uuid: move for move in nova_servers.migrations(nova)}
-    wanted = server_moves.servers_of(migrations, of_nodes).union(consumers)
+    wanted = server_moves.servers_of(migrations, hosts).union(consumers)
     by_uuid = {
-        each.uuid: each
-        for each in listed
-        if each.host in of_nodes or not each.known or each.uuid in wanted
+        server.uuid: server
+        for server in listed
+        if server.host in hosts or not server.known or server.uuid in wanted
     }
     absent = wanted - by_uuid.keys() - migrations.keys()
-    if absent and len(of_nodes) <= lookup.MAX_SINGLE_REQUESTS:
+    if absent and len(hosts) <= lookup.MAX_SINGLE_REQUESTS:
         by_uuid |= nova_servers.find_servers(nova, absent)
-    return Listed(by_uuid, migrations)
+    cloud.migrations = migrations
+    cloud.servers = {uuid: it for uuid, it in by_uuid.items() if not it.is_deleted}
+    cloud.deleted_servers = {uuid: it for uuid, it in by_uuid.items() if it.is_deleted}
 
 
 def needs_allocations(server: values.Server) -> bool:
@@ -158,34 +139,35 @@ def observe(
     services: nova_request.RequestServices,
     options: nova_options.SchedulerOptions,
     compute: ServerHosts,
-    on_hosts: ServersOnHosts,
+    cloud: Cloud,
     uuids: Sequence[str],
-) -> KnownServers:
+) -> ServerCases:
     """Nova's requests for the servers with these UUIDs.
 
     Requests: those of ``cases.of_servers``, one per 1000 server groups; one for each of up to five
     members of groups that were not read, or one per 1000 servers.
     """
-    listed = {uuid: on_hosts.servers[uuid] for uuid in uuids if uuid in on_hosts.servers}
-    read = cases.of_servers(services, listed, options, compute)
+    listed = cloud.listed_servers
+    asked = {uuid: listed[uuid] for uuid in uuids if uuid in listed}
+    read = cases.of_servers(services, asked, options, compute)
     known = {uuid: case for uuid, case in read.items() if isinstance(case, Case)}
     refused = [
         f"traits, zones and aggregates of server {uuid}: {case}"
         for uuid, case in read.items()
         if isinstance(case, str)
     ]
-    migrations = frozenset(on_hosts.migrations)
+    migrations = frozenset(cloud.migrations)
     unknown = [uuid for uuid in uuids if uuid not in read and uuid not in migrations]
     if unknown:
         refused.append(
             f"traits, zones and aggregates of {named(unknown)}, which nova does not list:"
             " 'openstack placement allocation audit' says what they are"
         )
-    groups, problem = _groups(services.nova, on_hosts.servers, known)
+    groups, problem = _groups(services.nova, listed, known)
     doubts = (*refused, *problem)
     caveats = Caveats(doubts, tuple(_local_disks(case.spec for case in known.values())))
     newest = (case.requests[0].caveats for case in known.values() if case.requests)
-    return KnownServers(known, groups, joined((caveats, *newest)), frozenset(on_hosts.migrations))
+    return ServerCases(known, groups, joined((caveats, *newest)), migrations)
 
 
 def _groups(
@@ -251,33 +233,32 @@ class Standing(NamedTuple):
     gone: frozenset[tuple[str, str]]
 
 
-def standing(base: state.CloudState, on_hosts: ServersOnHosts, compute: ServerHosts) -> Standing:
-    """How the servers that nova lists stand to the hosts."""
-    reading = reading_of(base, on_hosts, compute)
+def standing(cloud: Cloud, roots: Iterable[str]) -> Standing:
+    """How the servers that nova lists stand to hosts (root UUIDs)."""
     resting: dict[tuple[str, str], values.Server] = {}
     held: dict[tuple[str, str], str] = {}
     doubtful: dict[tuple[str, str], str] = {}
-    nodes = {node.uuid: node for node in on_hosts.nodes}
-    for root, losses in server_moves.losses_on(reading, on_hosts.nodes).items():
+    nodes = {root: cloud.compute_nodes[root] for root in roots if root in cloud.compute_nodes}
+    for root, losses in server_moves.losses_on(cloud, [*nodes.values()]).items():
         node = nodes[root]
         for move, loss in losses:
             key = (move.server.uuid, root)
             if not loss.is_certain:
                 doubtful[key] = (
-                    f"{cases.label(move.server)}: {move.why()}: {_next(reading, move, node.host)}"
+                    f"{cases.label(move.server)}: {move.why()}: {_next(cloud, move, node.host)}"
                 )
             elif not move.is_settled and move.phase is not server_moves.Phase.BUSY:
                 held[key] = f"{move.why()}; {node.host} must not stop: {loss.cost.text}"
             else:
                 resting[key] = move.server
     gone: set[tuple[str, str]] = set()
-    for uuid in on_hosts.servers:
-        for root in reading.roots_of(uuid) & nodes.keys():
+    for uuid in cloud.listed_servers:
+        for root in cloud.roots_of(uuid) & nodes.keys():
             key = (uuid, root)
-            server = reading.servers.get(uuid)
+            server = cloud.servers.get(uuid)
             if key in resting or key in held or key in doubtful:
                 continue
-            if server and server.host and reading.node_of(server) is None:
+            if server and server.host and cloud.node_of(server) is None:
                 doubtful[key] = (
                     f"{cases.label(server)}: nova has it on {server.host}, and lists no compute"
                     " node of this host"
@@ -304,18 +285,13 @@ def audit_of_move(reading: Cloud, move: server_moves.ServerMove, host: str) -> s
     return audit if is_left else f"if it is so for more than a minute: {audit}"
 
 
-def reading_of(base: state.CloudState, on_hosts: ServersOnHosts, compute: ServerHosts) -> Cloud:
-    """What the model of moves needs, from a state and from nova."""
-    return Cloud(
-        compute.hosts or values.Hosts(),
-        {
-            uuid: provider.Provider(uuid, each.name, 0, each.root_uuid, each.parent_uuid)
-            for uuid, each in base.providers.items()
-        },
-        servers={uuid: each for uuid, each in on_hosts.servers.items() if not each.is_deleted},
-        migrations=on_hosts.migrations,
-        allocations={uuid: each.allocations for uuid, each in base.consumers.items()},
-    )
+def add_placement(cloud: Cloud, base: state.CloudState) -> None:
+    """Add to nova's half what Placement has: the providers and the allocations of a state."""
+    cloud.providers = {
+        uuid: provider.Provider(uuid, it.name, 0, it.root_uuid, it.parent_uuid)
+        for uuid, it in base.providers.items()
+    }
+    cloud.set_allocations({uuid: it.allocations for uuid, it in base.consumers.items()}, {})
 
 
 def unallocated(base: state.CloudState, stand: Standing, among: Collection[str]) -> Unallocated:

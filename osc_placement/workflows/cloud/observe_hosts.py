@@ -7,36 +7,52 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 from collections.abc import Collection, Iterator, Sequence
 
 from osc_placement.client import api
 from osc_placement.engine import state
 from osc_placement.model import candidate
+from osc_placement.nova import values
 from osc_placement.scheduling.answer import Caveats
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud import nova_servers, servers, source, ways
+from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.host_records import HostRecords
 from osc_placement.workflows.cloud.host_verdicts import HostVerdicts
 from osc_placement.workflows.cloud.hosts import hosts_of
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class HostsRead:
-    """The hosts (root UUIDs), what nova says about their servers, and a state.
+@dataclasses.dataclass(frozen=True)
+class ServersRead:
+    """Hosts (root UUIDs), and what both services have about their servers.
 
-    ``on_hosts`` are the servers that nova has on these hosts.
-
-    The state has the consumers of these hosts, and answers their requests as the cloud does.
+    ``base`` has the consumers of these hosts, and answers nova's requests for them as the cloud
+    does. ``cloud`` has nova's servers on these hosts, and the allocations of ``base``. ``known`` is
+    what nova requests for them; ``everywhere`` the same for the servers of all hosts, for the
+    reserve, if it is asked for.
     """
 
     base: state.CloudState
-    roots: Sequence[str]
-    nova: nova_servers.KnownServers
-    on_hosts: nova_servers.ServersOnHosts = dataclasses.field(
-        default_factory=nova_servers.ServersOnHosts
-    )
+    roots: Sequence[str] = ()
+    cloud: Cloud = dataclasses.field(default_factory=lambda: Cloud(values.Hosts(), {}))
+    known: nova_servers.ServerCases = dataclasses.field(default_factory=nova_servers.ServerCases)
+    everywhere: nova_servers.ServerCases | None = None
+
+    @functools.cached_property
+    def stand(self) -> nova_servers.Standing:
+        """How nova's servers stand to the hosts."""
+        return nova_servers.standing(self.cloud, self.roots)
+
+    def placed(self) -> list[servers.PlacedServer]:
+        """The servers with allocations on the hosts."""
+        return self.known.on(self.base, self.roots)
+
+    def resting(self) -> list[servers.PlacedServer]:
+        """The servers that are at rest where they have allocations."""
+        return [it for it in self.placed() if (it.uuid, it.root_uuid) in self.stand.resting]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -95,18 +111,16 @@ class JoinedServers:
                 yield f"server {server.uuid}: {self.leaving.doubtful[server.key]}"
 
 
-def join(found: HostsRead, compute: ServerHosts, only_cold: Collection[str] = ()) -> JoinedServers:
+def join(read: ServersRead, compute: ServerHosts, only_cold: Collection[str] = ()) -> JoinedServers:
     """The servers on the hosts, without those that are there no more.
 
     Those of ``only_cold`` (UUIDs) do not move live.
     """
-    base, nova = found.base, found.nova
-    stand = nova_servers.standing(base, found.on_hosts, compute)
-    placed = servers.servers_on(base, found.roots, nova.cases, nova.groups, nova.migrations)
+    base, stand, placed = read.base, read.stand, read.placed()
     staying = stand.held.keys() | stand.doubtful.keys() | stand.gone
     leaving = ways.leaving(
         (server for server in placed if (server.uuid, server.root_uuid) not in staying),
-        nova.cases,
+        read.known.cases,
         HostVerdicts(base, compute),
         only_cold=only_cold,
     )
@@ -117,7 +131,7 @@ def join(found: HostsRead, compute: ServerHosts, only_cold: Collection[str] = ()
     }
     resting = {key: server for key, server in stand.resting.items() if key not in refused}
     stand = stand._replace(resting=resting, held={**stand.held, **refused})
-    lost = nova_servers.unallocated(base, stand, found.roots)
+    lost = nova_servers.unallocated(base, stand, read.roots)
     return JoinedServers(base, leaving, stand, lost)
 
 
@@ -127,42 +141,41 @@ def of_state(
     aggregates: Sequence[str],
     nova: nova_servers.NovaReader,
     others: Collection[str] = (),
-) -> HostsRead:
+) -> ServersRead:
     """As ``read``, of a state with every record. Requests: those of ``nova``."""
     return _read(HostRecords(base), hosts, aggregates, nova, (), others)
 
 
 def known_servers(
     base: state.CloudState, nova: nova_servers.NovaReader
-) -> nova_servers.KnownServers:
-    """What nova says about all servers of a state, those without allocations included.
+) -> nova_servers.ServerCases:
+    """What nova requests for all servers of a state, those without allocations included.
 
     Requests: those of ``nova``, to nova and neutron.
     """
-    return servers_everywhere(base, nova)[0]
+    return servers_everywhere(base, nova).known
 
 
-def servers_everywhere(
-    base: state.CloudState, nova: nova_servers.NovaReader
-) -> tuple[nova_servers.KnownServers, nova_servers.ServersOnHosts, nova_servers.Standing]:
-    """As ``known_servers``; and what nova has on all hosts, and how the servers stand to them."""
+def servers_everywhere(base: state.CloudState, nova: nova_servers.NovaReader) -> ServersRead:
+    """The servers of all hosts of a state. Requests: those of ``nova``, to nova and neutron."""
     hosts = hosts_of(base)
-    uuids = dict.fromkeys(each.uuid for each in servers.servers_on(base, hosts))
-    on_hosts = nova.on_roots(hosts, uuids)
-    stand = nova_servers.standing(base, on_hosts, nova.compute)
+    uuids = dict.fromkeys(server.uuid for server in servers.servers_on(base, hosts))
+    cloud = nova.on_roots(hosts, uuids)
+    nova_servers.add_placement(cloud, base)
+    read = ServersRead(base, hosts, cloud, nova.requests(cloud, list(uuids)))
+    stand = read.stand
     staying = sorted({uuid for uuid, _ in (*stand.held, *stand.doubtful)})
     moved = [
         f"whether nova moves {nova_servers.named(staying)}: 'openstack placement host check' says"
         " why not"
     ]
-    in_nova = nova.requests(on_hosts, list(uuids))
     doubts = (
-        *([on_hosts.problem] if on_hosts.problem else ()),
+        *filter(None, [cloud.servers_problem]),
         *nova_servers.unallocated(base, stand, hosts).lines(),
         *(moved if staying else ()),
     )
-    caveats = Caveats(doubts) + in_nova.caveats
-    return dataclasses.replace(in_nova, caveats=caveats), on_hosts, stand
+    known = dataclasses.replace(read.known, caveats=Caveats(doubts) + read.known.caveats)
+    return dataclasses.replace(read, known=known)
 
 
 def read(
@@ -173,7 +186,7 @@ def read(
     context: ReadContext,
     more: Sequence[candidate.CandidateQuery] = (),
     others: Collection[str] = (),
-) -> HostsRead:
+) -> ServersRead:
     """Read the hosts with these names or UUIDs, and those of aggregates.
 
     The state also answers ``more``; ``others`` are UUIDs of servers to read, wherever they are.
@@ -196,29 +209,31 @@ def _read(
     nova: nova_servers.NovaReader,
     more: Sequence[candidate.CandidateQuery],
     others: Collection[str],
-) -> HostsRead:
+) -> ServersRead:
     base, members = records.base, records.members(aggregates)
     roots = servers.chosen_roots(base, hosts, members, records.hosts(), nova.compute)
     records.read_hosts(roots)
-    uuids = dict.fromkeys(each.uuid for each in servers.servers_on(base, roots))
-    on_hosts = nova.on_roots(roots, {*uuids, *others})
-    in_nova = nova.requests(on_hosts, list(uuids))
-    records.read_consumers(on_hosts.servers)
+    uuids = dict.fromkeys(server.uuid for server in servers.servers_on(base, roots))
+    cloud = nova.on_roots(roots, {*uuids, *others})
+    known = nova.requests(cloud, list(uuids))
+    listed = cloud.listed_servers
+    records.read_consumers(listed)
     # What is left over after a move that failed: of the newest migration of each server.
     newest: dict[str, str] = {}
-    for move in on_hosts.migrations.values():
-        if move.server_uuid in on_hosts.servers:
+    for move in cloud.migrations.values():
+        if move.server_uuid in listed:
             newest.setdefault(move.server_uuid, move.uuid if move.has_failed else "")
     records.read_consumers(filter(None, newest.values()))
-    records.read_others(itertools.chain(_queries(base, roots, in_nova), more))
-    return HostsRead(records.base, roots, in_nova, on_hosts)
+    records.read_others(itertools.chain(_queries(known, base, roots), more))
+    nova_servers.add_placement(cloud, records.base)
+    return ServersRead(records.base, roots, cloud, known)
 
 
 def _queries(
-    base: state.CloudState, roots: Sequence[str], in_nova: nova_servers.KnownServers
+    known: nova_servers.ServerCases, base: state.CloudState, roots: Sequence[str]
 ) -> Iterator[candidate.CandidateQuery]:
     """The different queries for the servers on hosts, made only if somebody reads for them."""
-    placed = servers.servers_on(base, roots, in_nova.cases, migrations=in_nova.migrations)
+    placed = known.on(base, roots)
     by_kind = {servers.kind_of(server.queries): server.queries for server in placed}
     for several in by_kind.values():
         yield from itertools.chain.from_iterable(several)

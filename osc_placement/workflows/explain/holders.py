@@ -65,22 +65,22 @@ def read(
     for each, answer in zip(short, answers, strict=True):
         for uuid, amounts in answer.items():
             held.setdefault(uuid, {})[each.uuid] = amounts.resources
-    nodes = list(filter(None, (compute.node(root) for root in {one.root_uuid for one in short})))
-    try:
-        listed, migrations = list_servers_on(nova, nodes, held.keys())
-        of_moves = {one.server_uuid for uuid, one in migrations.items() if uuid in held}
-        known = {**listed, **find_servers(nova, of_moves - listed.keys())}
-    except errors.PlacementError as error:
-        return [], [f"who holds the room: {error}"]
-    reading = Cloud(
+    nodes = filter(None, (compute.node(root) for root in {one.root_uuid for one in short}))
+    cloud = Cloud(
         compute.hosts,
         {one.uuid: provider.Provider(one.uuid, one.name, 0, one.root_uuid, None) for one in short},
-        servers={uuid: one for uuid, one in known.items() if not one.is_deleted},
-        migrations=migrations,
         allocations=held,
     )
-    found = _holders(short, reading)
-    return sorted(found, key=lambda one: (one.host, [-n for n in one.amounts.values()])), []
+    try:
+        list_servers_on(nova, cloud, {node.host for node in nodes}, held.keys())
+        of_moves = {one.server_uuid for uuid, one in cloud.migrations.items() if uuid in held}
+        servers = find_servers(nova, of_moves - cloud.listed_servers.keys())
+    except errors.PlacementError as error:
+        return [], [f"who holds the room: {error}"]
+    cloud.set_servers({uuid: one for uuid, one in servers.items() if not one.is_deleted})
+    return sorted(
+        _holders(short, cloud), key=lambda one: (one.host, [-n for n in one.amounts.values()])
+    ), []
 
 
 def _holders(short: Sequence[ShortProvider], reading: Cloud) -> Iterator[RoomHolder]:

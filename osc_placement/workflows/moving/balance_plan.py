@@ -21,6 +21,7 @@ from osc_placement.workflows.cloud import nova_servers, servers, ways
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.host_verdicts import HostVerdicts
 from osc_placement.workflows.cloud.hosts import hosts_of
+from osc_placement.workflows.cloud.observe_hosts import ServersRead
 from osc_placement.workflows.moving import (
     balance,
     document,
@@ -89,16 +90,16 @@ class BalanceRequest:
 
     def observe(
         self, client: api.Client, nova: nova_servers.NovaReader, context: ReadContext
-    ) -> planner.EveryServer:
+    ) -> ServersRead:
         """All servers. Requests: those of ``read_every_server``."""
         return planner.read_every_server(client, nova, context, self.aggregates)
 
-    def decide(self, read: planner.EveryServer, compute: ServerHosts) -> BalancePlan:
+    def decide(self, read: ServersRead, compute: ServerHosts) -> BalancePlan:
         """The fewest, then the smallest moves. Errors: InvalidInput for hosts without a spread."""
         return _Balance(read, self, compute).plan()
 
     def check(
-        self, planned: BalancePlan, read: planner.EveryServer, nova: nova_servers.NovaReader
+        self, planned: BalancePlan, read: ServersRead, nova: nova_servers.NovaReader
     ) -> BalancePlan:
         """What can refuse a server that moves. Requests: those of ``nova`` for these."""
         of_moved = planner.doubts_of_moved(planned.plan, read, nova)
@@ -108,18 +109,18 @@ class BalanceRequest:
 class _Balance:
     """What was read, joined: the hosts that count, and the servers that may move."""
 
-    def __init__(
-        self, read: planner.EveryServer, request: BalanceRequest, compute: ServerHosts
-    ) -> None:
+    def __init__(self, read: ServersRead, request: BalanceRequest, compute: ServerHosts) -> None:
         self._read, self._request, self._compute = read, request, compute
         self._base, options = read.base, request.options
-        self._names = planner.StepNames(read.base, compute, read.on_hosts.servers)
+        self._names = planner.StepNames(read.base, compute, read.cloud.listed_servers)
         self._refused = compute.refused(read.base.tree)
         self._avoided = servers.roots_named(read.base, options.avoid, compute)
         self._scope = self._chosen()
-        known = read.servers
-        self._cold = planner.named_servers("--cold", options.cold, read.on_hosts.servers)
-        self._excluded = planner.named_servers("--except", options.excluded, read.on_hosts.servers)
+        known = read.known
+        self._cold = planner.named_servers("--cold", options.cold, read.cloud.listed_servers)
+        self._excluded = planner.named_servers(
+            "--except", options.excluded, read.cloud.listed_servers
+        )
         self._leaving = ways.leaving(
             read.resting(), known.cases, HostVerdicts(read.base, compute), only_cold=self._cold
         )
@@ -209,7 +210,7 @@ class _Balance:
         counting = {root for _, roots in parts for root in roots}
         self._check(counting)
         self._kept, of_reserve = reserve_plan.before_plan(
-            self._names, self._read.servers, self._request.options.keep, self._request.seconds
+            self._names, self._read.known, self._request.options.keep, self._request.seconds
         )
         done: list[steps.DrainStep] = []
         balanced = [self._part(name, roots, done) for name, roots in parts]

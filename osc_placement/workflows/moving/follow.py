@@ -65,7 +65,7 @@ def observe_plan(
     plan: document.MovePlan,
     nova: nova_servers.NovaReader,
     context: ReadContext,
-) -> observe_hosts.HostsRead:
+) -> observe_hosts.ServersRead:
     """The servers of a plan, and the hosts that they leave. Requests: those of ``observe_on``."""
     hosts = plan.nodes or tuple(dict.fromkeys(move.source for move in plan.moves))
     return observe_on(client, hosts, nova, context, [move.server for move in plan.moves])
@@ -77,7 +77,7 @@ def observe_on(
     nova: nova_servers.NovaReader,
     context: ReadContext,
     others: Collection[str] = (),
-) -> observe_hosts.HostsRead:
+) -> observe_hosts.ServersRead:
     """The servers on hosts, and others wherever they are.
 
     Requests: those of ``observe_hosts.read``. Errors: PlacementError, also for a nova that hides
@@ -85,24 +85,21 @@ def observe_on(
     """
     check_nova(nova.compute.not_checked)
     read = observe_hosts.read(client, hosts, (), nova, context, (), others)
-    check_nova(filter(None, [read.on_hosts.problem]))
+    check_nova(filter(None, [read.cloud.servers_problem]))
     return read
 
 
-def follow(
-    plan: document.MovePlan, read: observe_hosts.HostsRead, compute: ServerHosts
-) -> list[FollowedStep]:
-    """The state of each step; ``read`` has the servers of ``plan``."""
-    reading = nova_servers.reading_of(read.base, read.on_hosts, compute)
-    return [_followed(plan, move, reading) for move in plan.moves]
+def follow(plan: document.MovePlan, cloud: Cloud) -> list[FollowedStep]:
+    """The state of each step; ``cloud`` has the servers of ``plan``."""
+    return [_followed(plan, move, cloud) for move in plan.moves]
 
 
-def _followed(plan: document.MovePlan, move: document.PlannedMove, reading: Cloud) -> FollowedStep:
-    server = reading.servers.get(move.server)
+def _followed(plan: document.MovePlan, move: document.PlannedMove, cloud: Cloud) -> FollowedStep:
+    server = cloud.servers.get(move.server)
     if server is None:
         return FollowedStep(move, FollowedState.DELETED, "", "nova has this server no more")
     host = server.host or ""
-    if now := _in_motion(reading, server):
+    if now := _in_motion(cloud, server):
         return FollowedStep(move, now.state, host, ": ".join(filter(None, now[1:])))
     if host == move.target:
         return FollowedStep(move, FollowedState.DONE, host)
@@ -124,16 +121,16 @@ class Motion(NamedTuple):
     command: str = ""
 
 
-def _in_motion(reading: Cloud, server: values.Server) -> Motion | None:
+def _in_motion(cloud: Cloud, server: values.Server) -> Motion | None:
     """Why a server is not at rest; None if it is."""
-    now = server_moves.move_of(reading, server)
+    now = server_moves.move_of(cloud, server)
     if now.phase is Phase.DISAGREES:
-        return Motion(FollowedState.DISAGREES, now.why(), guest_search.next_step(reading, now))
+        return Motion(FollowedState.DISAGREES, now.why(), guest_search.next_step(cloud, now))
     if now.phase is Phase.WAITING:
         confirm = command_line.line("server migration confirm", server.uuid)
         return Motion(FollowedState.CONFIRM, now.why(), confirm)
     if not now.is_settled:
-        audit = nova_servers.audit_of_move(reading, now, server.host or "")
+        audit = nova_servers.audit_of_move(cloud, now, server.host or "")
         is_live = any(move.type == server_moves.LIVE for move in now.migrations)
         wait = _WAIT_FOR_LIVE if is_live else _WAIT
         return Motion(FollowedState.MOVING, f"{now.why()}: {audit or wait}")
@@ -210,11 +207,10 @@ def verify_empty(
 
 
 def host_states(
-    read: observe_hosts.HostsRead, compute: ServerHosts, again: str = ""
+    read: observe_hosts.ServersRead, compute: ServerHosts, again: str = ""
 ) -> Iterator[HostState]:
     """What is left on the hosts that were read."""
-    stand = nova_servers.standing(read.base, read.on_hosts, compute)
-    reading = nova_servers.reading_of(read.base, read.on_hosts, compute)
+    stand, cloud = read.stand, read.cloud
     why = {**dict.fromkeys(stand.resting, "it is there"), **stand.held, **stand.doubtful}
     for root in read.roots:
         node = compute.node(root)
@@ -222,14 +218,14 @@ def host_states(
         on_host = sorted(uuid for uuid, own in why if own == root)
         left = [*_enabled(host, compute)]
         for uuid in on_host:
-            server = reading.servers[uuid]
+            server = cloud.servers[uuid]
             drain = again or command_line.line("placement host drain", host)
             reason, command = why[uuid, root], drain
-            if now := _in_motion(reading, server):
+            if now := _in_motion(cloud, server):
                 reason, command = now.reason, now.command
             left.append(Leftover(host, server.name, uuid, reason, command))
         for uuid in sorted(set(servers.consumers_on(read.base, root)).difference(on_host)):
-            left.append(_consumer(reading, host, uuid))
+            left.append(_consumer(cloud, host, uuid))
         yield HostState(host, tuple(left))
 
 
@@ -242,12 +238,12 @@ def _enabled(host: str, compute: ServerHosts) -> Iterator[Leftover]:
         yield Leftover(host, "nova-compute", "", "it is enabled, so servers may come", command)
 
 
-def _consumer(reading: Cloud, host: str, uuid: str) -> Leftover:
+def _consumer(cloud: Cloud, host: str, uuid: str) -> Leftover:
     """A consumer with allocations on a host on which it is no server."""
-    server, migration = reading.servers.get(uuid), reading.migrations.get(uuid)
+    server, migration = cloud.servers.get(uuid), cloud.migrations.get(uuid)
     reason = "nova lists neither a server nor a migration of this UUID"
     if migration is not None:
-        server = reading.servers.get(migration.server_uuid)
+        server = cloud.servers.get(migration.server_uuid)
         reason = f"its {migration.type} is {migration.status}, and has allocations here"
     elif server is not None:
         reason = f"nova has it on {server.host}, and it has allocations here"
@@ -256,12 +252,12 @@ def _consumer(reading: Cloud, host: str, uuid: str) -> Leftover:
     command = command_line.line("placement allocation audit", options=options)
     if server is None:
         return Leftover(host, "", uuid, reason, command)
-    now = _in_motion(reading, server)
+    now = _in_motion(cloud, server)
     if now is not None and now.state is not FollowedState.ERROR:
         reason, command = f"{reason}: {now.reason}", now.command
-    elif any(map(server_moves.is_uncleaned, reading.migrations_of.get(server.uuid, ()))):
+    elif any(map(server_moves.is_uncleaned, cloud.migrations_of.get(server.uuid, ()))):
         reason, command = f"{reason}: nova-compute of {host} removes them when it starts", ""
-    elif server.host and reading.node_of(server) is None:
+    elif server.host and cloud.node_of(server) is None:
         reason = f"nova has it on {server.host}, and lists no compute node of this host"
         command = command_line.line("placement provider audit", options=[of_host])
     return Leftover(host, server.name, uuid, reason, command)

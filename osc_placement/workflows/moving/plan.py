@@ -10,7 +10,6 @@ import dataclasses
 import functools
 import itertools
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 from osc_placement import errors
 from osc_placement.client import api
@@ -29,6 +28,7 @@ from osc_placement.workflows.cloud import (
 )
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.hosts import hosts_of
+from osc_placement.workflows.cloud.observe_hosts import ServersRead
 from osc_placement.workflows.explain import changes as changes_of_hosts, set_back
 from osc_placement.workflows.explain.changes import SmallestChange
 from osc_placement.workflows.moving import (
@@ -73,7 +73,7 @@ class Drain(planner.Planned):
     emptied together.
     """
 
-    read: observe_hosts.HostsRead
+    read: ServersRead
     changes: Mapping[tuple[str, str], Sequence[SmallestChange]] = dataclasses.field(
         default_factory=dict
     )
@@ -103,7 +103,7 @@ class DrainRequest:
 
     def observe(
         self, client: api.Client, nova: nova_servers.NovaReader, context: ReadContext
-    ) -> DrainReading:
+    ) -> ServersRead:
         """The hosts, and with ``keep`` the servers of all hosts.
 
         Requests: those of ``observe_hosts.read``, with ``keep`` those of ``source.everything``;
@@ -111,35 +111,28 @@ class DrainRequest:
         have or that are down, and for all hosts.
         """
         others = [move.server for move in self.former.moves] if self.former else []
-        everywhere = None
         if self.options.keep:
             named = nova.named_aggregates(self.aggregates)
             with source.of(client, context).everything(named) as base:
                 read = observe_hosts.of_state(base, self.hosts, self.aggregates, nova, others)
                 everywhere = observe_hosts.known_servers(base, nova)
+                read = dataclasses.replace(read, everywhere=everywhere)
         else:
             more = [query for it in self.flavors.values() for one in it.queries for query in one]
             read = observe_hosts.read(
                 client, self.hosts, self.aggregates, nova, context, more, others
             )
-        follow.check_nova(filter(None, [read.on_hosts.problem]))
+        follow.check_nova(filter(None, [read.cloud.servers_problem]))
         _check(read, nova.compute, self.options.keep)
-        return DrainReading(read, everywhere)
+        return read
 
-    def decide(self, read: DrainReading, compute: ServerHosts) -> Drain:
+    def decide(self, read: ServersRead, compute: ServerHosts) -> Drain:
         """The plan of what was read."""
-        return _decide(read.hosts, self, compute, read.everywhere)
+        return _decide(read, self, compute)
 
-    def check(self, planned: Drain, read: DrainReading, nova: nova_servers.NovaReader) -> Drain:
+    def check(self, planned: Drain, read: ServersRead, nova: nova_servers.NovaReader) -> Drain:
         """The plan as it is: nova was asked about all servers of the hosts."""
         return planned
-
-
-class DrainReading(NamedTuple):
-    """The hosts; and all servers, for the reserve, if it is asked for."""
-
-    hosts: observe_hosts.HostsRead
-    everywhere: nova_servers.KnownServers | None = None
 
 
 def disabled(
@@ -156,7 +149,7 @@ def disabled(
     )
 
 
-def _check(read: observe_hosts.HostsRead, compute: ServerHosts, failures: int) -> None:
+def _check(read: ServersRead, compute: ServerHosts, failures: int) -> None:
     """Refuse hosts from which nova moves nothing, and a cloud without a target or a reserve."""
     input_errors = errors.InputErrors()
     for root in read.roots:
@@ -176,17 +169,15 @@ def _check(read: observe_hosts.HostsRead, compute: ServerHosts, failures: int) -
 
 
 def _decide(
-    read: observe_hosts.HostsRead,
+    read: ServersRead,
     request: DrainRequest,
     compute: ServerHosts,
-    everywhere: nova_servers.KnownServers | None,
 ) -> Drain:
-    """The plan of what was read; ``everywhere`` is about all servers, for the reserve."""
     before = request.former.options if request.former else document.DrainOptions()
     question = HostServers(read, request.options, compute, before)
     base, roots = read.base, read.roots
     found = question.moves(request.flavors, request.seconds)
-    schedule, of_reserve = _scheduled(found, question, request, everywhere)
+    schedule, of_reserve = _scheduled(found, question, request, read.everywhere)
     targets_of_steps = ((step.server, step.option) for step in schedule.steps)
     doubts = (*planner.doubts_of_targets(found, targets_of_steps),)
     caveats = Caveats(tuple(question.not_checked())) + of_reserve + Caveats(doubts)
@@ -226,7 +217,7 @@ def _scheduled(
     found: places.Moves,
     question: HostServers,
     request: DrainRequest,
-    everywhere: nova_servers.KnownServers | None,
+    everywhere: nova_servers.ServerCases | None,
 ) -> tuple[steps.Schedule, Caveats]:
     """The steps, and what is open about the reserve."""
     roots, failures = question.roots, request.options.keep
@@ -308,7 +299,7 @@ class HostServers:
 
     def __init__(
         self,
-        read: observe_hosts.HostsRead,
+        read: ServersRead,
         now: document.DrainOptions,
         compute: ServerHosts,
         before: document.DrainOptions,
@@ -316,8 +307,8 @@ class HostServers:
         self._read, self._options, self.compute = read, now, compute
         self._avoided = servers.roots_named(read.base, now.avoid, compute, before.avoid)
         self.roots = read.roots
-        self.names = planner.StepNames(read.base, compute, read.on_hosts.servers)
-        listed = read.on_hosts.servers
+        self.names = planner.StepNames(read.base, compute, read.cloud.listed_servers)
+        listed = read.cloud.listed_servers
         named = planner.named_servers
         self._excluded = named("--except", now.excluded, listed, before.excluded)
         self._cold = named("--cold", now.cold, listed, before.cold)
@@ -341,7 +332,7 @@ class HostServers:
 
     def moves(self, flavors: Mapping[str, places.Wanted], seconds: float) -> places.Moves:
         """Where the servers could go; ``flavors`` are among the requests."""
-        base, groups = self._read.base, self._read.nova.groups
+        base, groups = self._read.base, self._read.known.groups
         return planner.aimed_moves(
             base, self.moving, groups, self.compute, seconds, flavors.values(), self._avoided
         )
@@ -361,7 +352,7 @@ class HostServers:
     def not_checked(self) -> Iterator[str]:
         """What was not checked, and can refuse a step."""
         yield from self.compute.not_checked
-        yield from self._read.nova.caveats.doubts
+        yield from self._read.known.caveats.doubts
         for server in self.moving:
             if server.key in self._leaving.doubtful:
                 yield f"server {server.uuid}: {self._leaving.doubtful[server.key]}"

@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from osc_placement import errors
 from osc_placement.client import api
@@ -26,7 +26,7 @@ from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.search import placing
 from osc_placement.workflows.cloud import nova_servers, observe_hosts, source, ways
 from osc_placement.workflows.cloud.context import ReadContext
-from osc_placement.workflows.cloud.hosts import hosts_of
+from osc_placement.workflows.cloud.observe_hosts import ServersRead
 from osc_placement.workflows.cloud.servers import PlacedServer
 from osc_placement.workflows.moving import document, follow, steps
 from osc_placement.workflows.moving.places import Moves, Wanted
@@ -122,44 +122,30 @@ class StepNames:
         )
 
 
-class EveryServer(NamedTuple):
-    """A state with every record, all servers by both services, and nova for those that move."""
-
-    base: state.CloudState
-    servers: nova_servers.KnownServers
-    on_hosts: nova_servers.ServersOnHosts
-    stand: nova_servers.Standing
-
-    def resting(self) -> list[PlacedServer]:
-        """The servers that are at rest where they have allocations."""
-        placed = self.servers.on(self.base, hosts_of(self.base))
-        return [it for it in placed if (it.uuid, it.root_uuid) in self.stand.resting]
-
-
 def read_every_server(
     client: api.Client,
     nova: nova_servers.NovaReader,
     context: ReadContext,
     aggregates: Collection[str] = (),
-) -> EveryServer:
+) -> ServersRead:
     """All servers of the cloud; ``aggregates`` are those that the operator chose.
 
     Requests: those of ``source.everything``; to nova and neutron those of ``nova`` for all
     servers. Errors: PlacementError.
     """
     with source.of(client, context).everything(nova.named_aggregates(aggregates)) as base:
-        read = EveryServer(base, *observe_hosts.servers_everywhere(base, nova))
-    follow.check_nova(filter(None, [read.on_hosts.problem]))
+        read = observe_hosts.servers_everywhere(base, nova)
+    follow.check_nova(filter(None, [read.cloud.servers_problem]))
     return read
 
 
 def doubts_of_moved(
-    planned: document.MovePlan, read: EveryServer, nova: nova_servers.NovaReader
+    planned: document.MovePlan, read: ServersRead, nova: nova_servers.NovaReader
 ) -> Caveats:
     """What can refuse a server that moves. Requests: those of ``nova`` for these."""
     # What can refuse other servers is no doubt.
     uuids = [move.server for move in planned.moves]
-    return Caveats(nova.requests(read.on_hosts, uuids).caveats.doubts if uuids else ())
+    return Caveats(nova.requests(read.cloud, uuids).caveats.doubts if uuids else ())
 
 
 def aimed_moves(
@@ -186,7 +172,7 @@ def aimed_moves(
 
 
 def caveats(
-    read: EveryServer,
+    read: ServersRead,
     compute: ServerHosts,
     moves: Moves,
     leaving: ways.Leaving,

@@ -39,7 +39,7 @@ class FailureReserve:
     def __init__(
         self,
         base: state.CloudState,
-        known: nova_servers.KnownServers,
+        known: nova_servers.ServerCases,
         compute: ServerHosts,
         failures: int,
         budget: SearchBudget,
@@ -117,7 +117,7 @@ class FailureReserve:
 
 def before_plan(
     names: StepNames,
-    everywhere: nova_servers.KnownServers | None,
+    everywhere: nova_servers.ServerCases | None,
     failures: int,
     seconds: float,
     drained: Collection[str] = (),

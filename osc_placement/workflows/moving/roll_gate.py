@@ -17,12 +17,13 @@ from typing import NamedTuple
 
 from osc_placement import errors
 from osc_placement.client import api, lookup
-from osc_placement.engine import state
 from osc_placement.model import command_line
 from osc_placement.model.name import and_more
+from osc_placement.nova import values
 from osc_placement.plan import file as plan_file, journal
 from osc_placement.scheduling.server_hosts import ServerHosts
-from osc_placement.workflows.cloud import nova_servers, observe_hosts, server_moves
+from osc_placement.workflows.cloud import nova_servers, server_moves
+from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.moving import document, follow
 
@@ -117,18 +118,17 @@ def check(
     plan: document.MovePlan | None,
     record: RebootRecord,
     skip: Collection[str],
-    read: observe_hosts.HostsRead,
+    cloud: Cloud,
     compute: ServerHosts,
 ) -> Iterator[ClosedGate]:
-    """The hosts that were rebooted and are not back; ``read`` has their servers.
+    """The hosts that were rebooted and are not back; ``cloud`` has their servers.
 
     ``skip`` are hosts for which no leg waits: names or UUIDs.
     """
-    cloud = nova_servers.reading_of(read.base, read.on_hosts, compute)
     others = {host.host for host in plan.disabled} if plan else set()
     for host in sorted(record.rebooted):
         root, service = compute.root_of(host), compute.service_of(host)
-        provider = read.base.providers.get(root or "")
+        provider = cloud.providers.get(root or "")
         if not {host, root, provider and provider.name}.isdisjoint(skip):
             continue
         if root is None or service is None:
@@ -166,10 +166,10 @@ def verify(
     """
     follow.check_nova(nova.compute.not_checked)
     roots = list(lookup.find_providers(client, done_roots(record, nova.compute)))
-    read = observe_hosts.HostsRead(state.CloudState(), (), nova_servers.KnownServers())
+    cloud = Cloud(values.Hosts(), {})
     if roots:
-        read = follow.observe_on(client, roots, nova, context)
-    return [*check(plan, record, skip, read, nova.compute)]
+        cloud = follow.observe_on(client, roots, nova, context).cloud
+    return [*check(plan, record, skip, cloud, nova.compute)]
 
 
 def legs_done(plan: document.MovePlan, record: RebootRecord) -> int:

@@ -18,6 +18,7 @@ from osc_placement.workflows.cloud import nova_servers, observe_hosts, servers, 
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.host_verdicts import HostVerdicts
 from osc_placement.workflows.cloud.hosts import hosts_of
+from osc_placement.workflows.cloud.observe_hosts import ServersRead
 from osc_placement.workflows.moving import (
     document,
     follow,
@@ -80,7 +81,7 @@ class RollRequest:
 
     def observe(
         self, client: api.Client, nova: nova_servers.NovaReader, context: ReadContext
-    ) -> drain_plan.DrainReading:
+    ) -> ServersRead:
         """The hosts, and with ``keep`` the servers of all hosts.
 
         Requests: those of ``source.everything``; to nova and neutron those of ``nova``. Errors:
@@ -91,10 +92,11 @@ class RollRequest:
             former = self._former_roots(nova.compute)
             hosts += [root for root in former if root in whole.providers]
             read = observe_hosts.of_state(whole, hosts, self.aggregates, nova)
-            follow.check_nova(filter(None, [read.on_hosts.problem]))
-            keeps = self.options.keep
-            everywhere = observe_hosts.known_servers(whole, nova) if keeps else None
-        return drain_plan.DrainReading(read, everywhere)
+            follow.check_nova(filter(None, [read.cloud.servers_problem]))
+            if self.options.keep:
+                everywhere = observe_hosts.known_servers(whole, nova)
+                read = dataclasses.replace(read, everywhere=everywhere)
+        return read
 
     def _former_roots(self, compute: ServerHosts) -> list[str]:
         """The hosts of the plan that is continued: a host may have left its zone since."""
@@ -103,22 +105,20 @@ class RollRequest:
         left = (host.node for host in self.former.legs.left)
         return [*self.former.nodes, *left, *roll_gate.done_roots(self.record, compute)]
 
-    def decide(self, read: drain_plan.DrainReading, compute: ServerHosts) -> Roll:
+    def decide(self, read: ServersRead, compute: ServerHosts) -> Roll:
         """The legs, the fewest that were found."""
-        hosts, former, skip = read.hosts, self.former, self.asked.skipped
-        gate = [*roll_gate.check(former, self.record, skip, hosts, compute)]
+        former, skip = self.former, self.asked.skipped
+        gate = [*roll_gate.check(former, self.record, skip, read.cloud, compute)]
         before = (*former.hosts, *former.legs.skipped) if former else ()
         before = (*before, *self.record.rebooted)
-        skipped = servers.roots_named(hosts.base, skip, compute, before)
+        skipped = servers.roots_named(read.base, skip, compute, before)
         if self.former is not None and gate:
             return Roll(self.former, Caveats(), gate=gate)
         out = {*skipped, *roll_gate.done_roots(self.record, compute)}
-        hosts = dataclasses.replace(hosts, roots=[it for it in hosts.roots if it not in out])
-        return _Roll(read._replace(hosts=hosts), self, compute).plan()
+        read = dataclasses.replace(read, roots=[it for it in read.roots if it not in out])
+        return _Roll(read, self, compute).plan()
 
-    def check(
-        self, planned: Roll, read: drain_plan.DrainReading, nova: nova_servers.NovaReader
-    ) -> Roll:
+    def check(self, planned: Roll, read: ServersRead, nova: nova_servers.NovaReader) -> Roll:
         """The plan as it is: nova was asked about all servers of the hosts."""
         return planned
 
@@ -150,17 +150,15 @@ class Refill:
 class _Roll:
     """What was read, joined: the hosts that can be emptied at all, and why others cannot."""
 
-    def __init__(
-        self, read: drain_plan.DrainReading, request: RollRequest, compute: ServerHosts
-    ) -> None:
-        self._request, self._everywhere = request, read.everywhere
+    def __init__(self, read: ServersRead, request: RollRequest, compute: ServerHosts) -> None:
+        self._request = request
         started = roll_gate.started(request.former, request.record, compute)
-        self._started = [root for root in read.hosts.roots if root in started]
+        self._started = [root for root in read.roots if root in started]
         for root in self._started:
             compute = compute.enabled(root)
-        self._base = reserve_plan.in_service(read.hosts.base, self._started)
+        self._base = reserve_plan.in_service(read.base, self._started)
         self._compute = compute
-        self._read = dataclasses.replace(read.hosts, base=self._base)
+        self._read = dataclasses.replace(read, base=self._base)
         before = request.former.options if request.former else document.DrainOptions()
         self._hosts = drain_plan.HostServers(self._read, request.options, compute, before)
         self._moves = self._hosts.moves(request.flavors, request.seconds)
@@ -275,7 +273,7 @@ class _Roll:
 
     def _there(self, server: servers.PlacedServer) -> servers.PlacedServer:
         """A server on its new host: nova compares a target with it."""
-        case = self._read.nova.cases.get(server.uuid)
+        case = self._read.known.cases.get(server.uuid)
         if case is None or case.server is None or server.way is None:
             return server
         host = self._hosts.names.host(server.root_uuid)
@@ -286,7 +284,7 @@ class _Roll:
     def _reserve(self) -> tuple[reserve_plan.FailureReserve | None, Caveats]:
         request, names = self._request, self._hosts.names
         return reserve_plan.before_plan(
-            names, self._everywhere, request.options.keep, request.seconds, self._started
+            names, self._read.everywhere, request.options.keep, request.seconds, self._started
         )
 
     def _why_left(self, answer: legs.Legs, root: str) -> tuple[str, ...]:

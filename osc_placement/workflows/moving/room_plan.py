@@ -21,6 +21,7 @@ from osc_placement.workflows.cloud import (
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.host_verdicts import HostVerdicts
 from osc_placement.workflows.cloud.hosts import hosts_of
+from osc_placement.workflows.cloud.observe_hosts import ServersRead
 from osc_placement.workflows.moving import document, fewest, make_room, places, planner
 
 
@@ -51,16 +52,16 @@ class RoomRequest:
 
     def observe(
         self, client: api.Client, nova: nova_servers.NovaReader, context: ReadContext
-    ) -> planner.EveryServer:
+    ) -> ServersRead:
         """All servers. Requests: those of ``read_every_server``."""
         return planner.read_every_server(client, nova, context)
 
-    def decide(self, read: planner.EveryServer, compute: ServerHosts) -> RoomPlan:
+    def decide(self, read: ServersRead, compute: ServerHosts) -> RoomPlan:
         """The fewest, then the smallest moves."""
         return _decide(read, self, compute)
 
     def check(
-        self, planned: RoomPlan, read: planner.EveryServer, nova: nova_servers.NovaReader
+        self, planned: RoomPlan, read: ServersRead, nova: nova_servers.NovaReader
     ) -> RoomPlan:
         """What can refuse a server that moves. Requests: those of ``nova`` for these."""
         of_moved = planner.doubts_of_moved(planned.plan, read, nova)
@@ -76,17 +77,17 @@ def _command(request: RoomRequest) -> str:
     return command_line.line(COMMAND, options=options)
 
 
-def _decide(read: planner.EveryServer, request: RoomRequest, compute: ServerHosts) -> RoomPlan:
+def _decide(read: ServersRead, request: RoomRequest, compute: ServerHosts) -> RoomPlan:
     base = read.base
     leaving, wanted = _leaving(read, request, compute)
     movable = [server for server in leaving.moving if server.way and not server.together]
-    groups, seconds = read.servers.groups, request.seconds
+    groups, seconds = read.known.groups, request.seconds
     moves = planner.aimed_moves(base, movable, groups, compute, seconds, [wanted])
     options = moves.options_of(wanted.kind, ())
     fits = placing.most(options, moves.free((), ())).least
     made = make_room.find(moves, wanted, request.number, movable, request.most_moves)
     steps = made.steps or ()
-    names = planner.StepNames(base, compute, read.on_hosts.servers)
+    names = planner.StepNames(base, compute, read.cloud.listed_servers)
     placed = [(step.server, step.option) for step in steps]
     plan = document.MovePlan(
         (),
@@ -100,10 +101,10 @@ def _decide(read: planner.EveryServer, request: RoomRequest, compute: ServerHost
 
 
 def _leaving(
-    read: planner.EveryServer, request: RoomRequest, compute: ServerHosts
+    read: ServersRead, request: RoomRequest, compute: ServerHosts
 ) -> tuple[ways.Leaving, places.Wanted]:
     """The servers at rest that nova moves live, and the request that is to fit."""
     verdicts = HostVerdicts(read.base, compute)
     wanted = places.Wanted(servers.queries_of(request.case)[:1], verdicts.of(request.case))
-    leaving = ways.leaving(read.resting(), read.servers.cases, verdicts, (Way.LIVE_MIGRATE,))
+    leaving = ways.leaving(read.resting(), read.known.cases, verdicts, (Way.LIVE_MIGRATE,))
     return leaving, wanted

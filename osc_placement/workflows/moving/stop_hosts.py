@@ -74,15 +74,17 @@ def check(
     return _check(read, request, nova.compute)
 
 
-def _check(read: observe_hosts.HostsRead, request: StopRequest, compute: ServerHosts) -> StopAnswer:
-    base, nova = read.base, read.nova
+def _check(
+    read: observe_hosts.ServersRead, request: StopRequest, compute: ServerHosts
+) -> StopAnswer:
+    base = read.base
     refused = compute.refused(base.tree)
     joined = observe_hosts.join(read, compute)
     found = places.Moves(
         base,
         joined.moving,
         SearchBudget(request.seconds),
-        groups=nova.groups,
+        groups=read.known.groups,
         refused=refused,
         root_of=compute.root_of,
     )
@@ -98,7 +100,7 @@ def _check(read: observe_hosts.HostsRead, request: StopRequest, compute: ServerH
     caveats = Caveats(
         (
             *(f"the servers of {names[root]}: {refused[root]}" for root in unlisted),
-            *filter(None, [read.on_hosts.problem]),
+            *filter(None, [read.cloud.servers_problem]),
             *of_hosts.doubts(),
             *verdict.doubts,
             *compute.not_checked,
@@ -108,7 +110,7 @@ def _check(read: observe_hosts.HostsRead, request: StopRequest, compute: ServerH
         },
     )
     notes = (*_only_cold(of_hosts, verdict), *_left_over(of_hosts, names))
-    caveats += nova.caveats + Caveats(notes=notes)
+    caveats += read.known.caveats + Caveats(notes=notes)
     answer, reason = verdict.answer, verdict.reason
     waiting = [*_sources(read, verdict.hosts, compute)]
     if of_hosts.stand.held or waiting:
@@ -123,7 +125,7 @@ def _check(read: observe_hosts.HostsRead, request: StopRequest, compute: ServerH
         reason,
         caveats,
         (*of_hosts.lost.missing, *of_hosts.lost.elsewhere),
-        {uuid: each.name for uuid, each in read.on_hosts.servers.items() if each.name},
+        {uuid: server.name for uuid, server in read.cloud.listed_servers.items() if server.name},
     )
 
 
@@ -146,7 +148,7 @@ def _by_host(server: Stranded) -> tuple[str, str]:
 
 
 def _sources(
-    read: observe_hosts.HostsRead, roots: Sequence[str], compute: ServerHosts
+    read: observe_hosts.ServersRead, roots: Sequence[str], compute: ServerHosts
 ) -> Iterator[Stranded]:
     """The servers whose migration is not over, on a source that nova lists no more."""
     base = read.base
@@ -154,7 +156,7 @@ def _sources(
         if compute.hosts is None or compute.node(root) is not None:
             continue
         for uuid in servers.consumers_on(base, root):
-            migration = read.on_hosts.migrations.get(uuid)
+            migration = read.cloud.migrations.get(uuid)
             if migration is not None and not migration.is_over:
                 why = (
                     f"its {migration.type} is {migration.status}, and the host is the way back:"

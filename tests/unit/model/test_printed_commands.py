@@ -150,13 +150,10 @@ def rolled(name: str) -> None:
     for is_enabled in (False, True):
         services = (values.ComputeService(host, is_enabled=is_enabled),)
         compute = ServerHosts(values.Hosts(nodes, services))
-        read: Any = Fake(base=Fake(providers={UUID: Fake(name=host)}), on_hosts=None)
-        with (
-            mock.patch.object(nova_servers, "reading_of"),
-            mock.patch.object(server_moves, "holders_on", return_value=[leaked]),
-        ):
+        cloud: Any = Fake(providers={UUID: Fake(name=host)})
+        with mock.patch.object(server_moves, "holders_on", return_value=[leaked]):
             record = roll_gate.RebootRecord(frozenset({host}))
-            assert list(roll_gate.check(None, record, (), read, compute))
+            assert list(roll_gate.check(None, record, (), cloud, compute))
     path: Any = Fake(absolute=lambda: name, parent=name)
     script._next_leg(path, path)
 
@@ -174,11 +171,10 @@ def followed(name: str) -> None:
         follow._consumer(reading, name, UUID)
         reading.node_of = lambda _: None
         follow._consumer(reading, name, UUID)
-    read: Any = Fake(base=Fake(providers={UUID: Fake(name=name)}), on_hosts=None, roots=[UUID])
     stand = nova_servers.Standing({(UUID, UUID): server}, {}, {}, frozenset())
+    base = Fake(providers={UUID: Fake(name=name)})
+    read: Any = Fake(base=base, cloud=reading, stand=stand, roots=[UUID])
     with (
-        mock.patch.object(nova_servers, "standing", return_value=stand),
-        mock.patch.object(nova_servers, "reading_of", return_value=reading),
         mock.patch.object(server_moves, "move_of", return_value=Fake(phase="", is_settled=True)),
         mock.patch.object(servers, "consumers_on", return_value=()),
     ):

@@ -404,8 +404,8 @@ def test_only_a_count_by_aggregate_sends_a_request_for_each_host(
 AGGREGATE = cloud_builder.AGGREGATES[0]
 
 
-def judge(read: observe_hosts.HostsRead, most: int | None = None) -> stop.StopVerdict:
-    nova = read.nova
+def judge(read: observe_hosts.ServersRead, most: int | None = None) -> stop.StopVerdict:
+    nova = read.known
     known = servers.servers_on(read.base, read.roots, nova.cases, nova.groups)
     budget = budgets.SearchBudget()
     moves = capacity_moves.Moves(
@@ -416,7 +416,7 @@ def judge(read: observe_hosts.HostsRead, most: int | None = None) -> stop.StopVe
     return stop.largest(moves, read.roots, most)
 
 
-def reader(known: nova_servers.KnownServers) -> nova_servers.NovaReader:
+def reader(known: nova_servers.ServerCases) -> nova_servers.NovaReader:
     return nova_servers.NovaReader(requests=lambda *_: known)
 
 
@@ -448,9 +448,9 @@ def test_a_service_is_judged_as_its_database(
     names = [base.providers[root].name for root in draw.sample(hosts, draw.randint(0, len(hosts)))]
     queries, groups = draw_nova(draw, base)
 
-    known = nova_servers.KnownServers(cases.of_servers(queries), cases.members(base, groups))
+    known = nova_servers.ServerCases(cases.of_servers(queries), cases.members(base, groups))
     read = observe_hosts.read(client, names, [], reader(known), CONTEXT)
-    whole = observe_hosts.HostsRead(base, read.roots, known)
+    whole = observe_hosts.ServersRead(base, read.roots, known=known)
     found, expected = judge(read), judge(whole)
     assert found.answer == expected.answer
     assert len(found.unplaced) == len(expected.unplaced)
@@ -509,7 +509,7 @@ def test_the_number_of_requests_about_stopped_hosts_is_exact(
         group(VCPU=2, MEMORY_MB=4, DISK_GB=5, forbidden="HW_NUMA_ROOT", member_of=AGGREGATE),
         root_forbidden=frozenset({servers.DISABLED}),
     )
-    known = nova_servers.KnownServers(
+    known = nova_servers.ServerCases(
         cases.of_servers(dict.fromkeys(uuids[:3], asked)),
         cases.members(base, [ServerGroup("g", "web", "anti-affinity", (uuids[0], uuids[3]))]),
     )
@@ -540,7 +540,7 @@ def test_hosts_of_an_aggregate_are_listed(placement: service.InProcessPlacement)
     client = explained.seeded(placement, base)
     read = observe_hosts.read(client, [], [AGGREGATE], nova_servers.NovaReader(), CONTEXT)
     assert sorted(read.roots) == sorted(list(base.providers)[1:])
-    assert read.nova.caveats.doubts == nova_servers.WITHOUT_NOVA.caveats.doubts
+    assert read.known.caveats.doubts == nova_servers.WITHOUT_NOVA.caveats.doubts
 
 
 def test_a_trait_that_does_not_exist_is_on_no_host(placement: service.InProcessPlacement) -> None:
@@ -550,7 +550,7 @@ def test_a_trait_that_does_not_exist_is_on_no_host(placement: service.InProcessP
     base = brute_force.claim(base, server, {first: {"VCPU": 2}})
     client = explained.seeded(placement, base)
     asked = {server: query(group(VCPU=2, required="CUSTOM_GONE"))}
-    known = nova_servers.KnownServers(cases.of_servers(asked))
+    known = nova_servers.ServerCases(cases.of_servers(asked))
     read = observe_hosts.read(client, [first], [], reader(known), CONTEXT)
     (unplaced,) = judge(read).unplaced
     assert unplaced.reasons == ("no other host has room with required=CUSTOM_GONE",)

@@ -43,11 +43,8 @@ def test_at_rest_the_moves_take_one_listing_and_none_for_a_server() -> None:
     ):  # fmt: skip
         nova = CountedNova()
         nova.source = source
-        nodes = [
-            values.ComputeNode(f"uuid {each}", f"node {each}", f"host {each}")
-            for each in range(number)
-        ]
-        nova_servers.list_servers_on(nova, nodes, ())
+        hosts = {f"host {at}" for at in range(number)}
+        nova_servers.list_servers_on(nova, Cloud(values.Hosts(), {}), hosts, ())
         assert nova.paths == ["/servers/detail"] * listings + ["/os-migrations"]
 
 
@@ -57,11 +54,11 @@ def test_servers_of_other_hosts_are_left_out_of_a_listing(number: int) -> None:
     [listed] = [body["servers"] for path, body in nova.items() if path.endswith("all_tenants=1")]
     of_down_cell = {"id": "00000000-0000-4000-8000-000000000001", "status": "UNKNOWN"}
     hosts = {f"host-{at:05}" for at in range(number)}
-    nodes = [values.ComputeNode(f"uuid of {host}", host, host) for host in hosts]
     on_hosts = {each["id"] for each in listed if each["OS-EXT-SRV-ATTR:host"] in hosts}
     [consumer, *_] = [each["id"] for each in listed if each["id"] not in on_hosts]
     asked = CountedNova([*listed, of_down_cell])
-    found = nova_servers.list_servers_on(asked, nodes, [consumer])
+    found = Cloud(values.Hosts(), {})
+    nova_servers.list_servers_on(asked, found, hosts, [consumer])
     assert len(on_hosts) == 2 * number
     assert {*found.servers} == {*on_hosts, consumer, of_down_cell["id"]}
 
@@ -93,7 +90,8 @@ def test_a_server_that_may_have_left_its_disk_is_read(
         "created_at": "",
     }  # fmt: skip
     asked = CountedNova([server], [move])
-    found = nova_servers.list_servers_on(asked, [values.ComputeNode("u", "left", "left")], ())
+    found = Cloud(values.Hosts(), {})
+    nova_servers.list_servers_on(asked, found, {"left"}, ())
     assert {*found.servers} == ({server["id"]} if is_read and has_server else set())
     assert len(asked.paths) == 2 + (is_read and has_server)
 
@@ -116,9 +114,9 @@ def standing(
     base: state.CloudState, compute: ServerHosts, *servers: values.Server
 ) -> nova_servers.Standing:
     assert compute.hosts is not None
-    listed = {server.uuid: server for server in servers}
-    read = nova_servers.ServersOnHosts(compute.hosts.nodes, listed)
-    return nova_servers.standing(base, read, compute)
+    read = Cloud(compute.hosts, {}, servers={server.uuid: server for server in servers})
+    nova_servers.add_placement(read, base)
+    return nova_servers.standing(read, [node.uuid for node in compute.hosts.nodes])
 
 
 def test_the_move_of_each_server_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:

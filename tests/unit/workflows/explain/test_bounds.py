@@ -87,7 +87,7 @@ def _flavors(client: explained.CountingClient) -> None:
 
 def _host_check(client: explained.CountingClient) -> None:
     queries = {uuid: asked(VCPU=2, MEMORY_MB=4, DISK_GB=5).query for uuid in SERVERS}
-    known = nova_servers.KnownServers(cases.of_servers(queries))
+    known = nova_servers.ServerCases(cases.of_servers(queries))
     reader = nova_servers.NovaReader(requests=lambda *_: known)
     observe_hosts.read(client, STOPPED, [], reader, CONTEXT)
 

@@ -113,7 +113,7 @@ def joined(snapshot: Cloud) -> observe_hosts.JoinedServers:
     return observe_hosts.join(_read(snapshot), ServerHosts(snapshot.hosts))
 
 
-def _read(snapshot: Cloud) -> observe_hosts.HostsRead:
+def _read(snapshot: Cloud) -> observe_hosts.ServersRead:
     base = clouds.cloud(*(clouds.provider(uuid, VCPU=64) for uuid in snapshot.providers))
     for uuid, parts in snapshot.allocations.items():
         base = brute_force.claim(base, uuid, parts)
@@ -122,11 +122,8 @@ def _read(snapshot: Cloud) -> observe_hosts.HostsRead:
     of_servers = {
         uuid: cases.case(asked, hosts, server=server) for uuid, server in snapshot.servers.items()
     }
-    known = nova_servers.KnownServers(of_servers, migrations=frozenset(snapshot.migrations))
-    # Only a provider leads to the node of a host that is checked.
-    nodes = [node for node in snapshot.hosts.nodes if node.uuid in snapshot.providers]
-    on_hosts = nova_servers.ServersOnHosts(nodes, snapshot.servers, snapshot.migrations)
-    return observe_hosts.HostsRead(base, [*snapshot.providers], known, on_hosts)
+    known = nova_servers.ServerCases(of_servers, migrations=frozenset(snapshot.migrations))
+    return observe_hosts.ServersRead(base, [*snapshot.providers], snapshot, known)
 
 
 def of_host_check(snapshot: Cloud) -> list[str]:
@@ -322,8 +319,7 @@ def _followed(snapshot: Cloud) -> follow.FollowedStep:
     source, target = moving_cloud.SOURCE, moving_cloud.DESTINATION
     step = document.PlannedMove(1, SERVER, "", "live", "ACTIVE", source, target, "", {})
     plan = document.MovePlan((source,), (moving_cloud.provider_uuid(source),), (step,))
-    read = dataclasses.replace(_read(snapshot), roots=plan.nodes)
-    (followed,) = follow.follow(plan, read, ServerHosts(snapshot.hosts))
+    (followed,) = follow.follow(plan, snapshot)
     return followed
 
 

@@ -172,7 +172,7 @@ def test_the_most_hosts_are_emptied_in_the_fewest_legs(failures: int, seed: int)
     rules = draw_rules(draw, hosts)
     placed = drains.placed(base, groups=groups.values())
     moves = drains.moves_of(base, placed, groups=groups.values())
-    known = nova_servers.KnownServers(groups=cases.members(base, groups.values()))
+    known = nova_servers.ServerCases(groups=cases.members(base, groups.values()))
     every = [*itertools.combinations(hosts, failures)] if failures else []
     safe = [failed for failed in every if survives(base, failed, (), groups)]
     reserve = None

@@ -70,7 +70,7 @@ def test_every_failure_that_was_survived_is_survived_after_each_step(
     stopped = draw.sample(hosts, draw.randint(1, len(hosts) - failures))
     every = [*itertools.combinations(hosts, failures)]
     before = [each for each in every if survives(base, each, (), groups)]
-    known = nova_servers.KnownServers(groups=cases.members(base, groups.values()))
+    known = nova_servers.ServerCases(groups=cases.members(base, groups.values()))
     placed = drains.placed(base, groups=groups.values())
     moves = drains.moves_of(base, placed, groups=groups.values())
     kept = reserve_plan.FailureReserve(
@@ -100,7 +100,7 @@ def test_a_server_stays_if_its_move_would_use_the_reserve() -> None:
     answers = {}
     for failures in (1, 2):
         kept = reserve_plan.FailureReserve(
-            *(base, nova_servers.KnownServers(), cases.compute_of(base)),
+            *(base, nova_servers.ServerCases(), cases.compute_of(base)),
             *(failures, budgets.SearchBudget(), ["a"]),
         )
         schedule = steps.schedule(
