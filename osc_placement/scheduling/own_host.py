@@ -9,7 +9,7 @@ claimed for it.
 from __future__ import annotations
 
 import enum
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from osc_placement.model.constraint import Constraint, Kind
@@ -42,17 +42,29 @@ _HavingTrait = Mapping[str, frozenset[str]]
 _OF_HOST = frozenset({request.STATUS, request.OWNER})
 
 
-def unmet_needs(
-    case: Case, host: Host, tree: Collection[str], having: _HavingTrait
-) -> list[UnmetNeed]:
-    """Every reason, none if nova would choose the host.
+class OwnHosts:
+    """Whether nova would choose the hosts of many servers.
 
-    ``tree`` are the providers of the host and those that share with it; ``having`` has every trait
-    of the queries.
+    ``having`` has every trait of their queries. The filters answer once for the servers that are
+    alike on all hosts with the same profile.
     """
-    why = case.spec.why_no_image or case.why_no_request
-    unread = [UnmetNeed(Need.TRAIT, why, is_known=False)] if why else []
-    return [*_of_queries(case, host, tree, having), *_of_filters(case, host), *unread]
+
+    def __init__(self, having: _HavingTrait) -> None:
+        self._having = having
+        self._by_filters: dict[Hashable, Sequence[UnmetNeed]] = {}
+
+    def unmet_needs(self, case: Case, host: Host, tree: Collection[str]) -> list[UnmetNeed]:
+        """Every reason, none if nova would choose the host.
+
+        ``tree`` are the providers of the host and those that share with it.
+        """
+        why = case.spec.why_no_image or case.why_no_request
+        unread = [UnmetNeed(Need.TRAIT, why, is_known=False)] if why else []
+        key = case.alike or case.spec.uuid, host.profile
+        if key not in self._by_filters:
+            self._by_filters[key] = [*_of_filters(case, host)]
+        of_queries = _of_queries(case, host, tree, self._having)
+        return [*of_queries, *self._by_filters[key], *unread]
 
 
 def traits_of(case: Case) -> set[str]:

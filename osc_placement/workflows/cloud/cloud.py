@@ -263,6 +263,12 @@ class Cloud:
             nodes |= {migration.source_node, migration.dest_node}
         return frozenset(node for node in nodes if node)
 
+    @functools.cached_property
+    def lost_servers(self) -> frozenset[str]:
+        """The servers (UUIDs) of which nova shows neither the host nor that it hides it."""
+        servers = self.servers.values()
+        return frozenset(it.uuid for it in servers if not (it.known or it.hidden))
+
     def knows(self, consumer_uuid: str) -> bool:
         """Whether nova has a server or a migration with this UUID, deleted ones included."""
         records = (self.servers, self.deleted_servers, self.migrations)
@@ -272,8 +278,8 @@ class Cloud:
         """Add servers, or replace them."""
         self.servers = {**self.servers, **servers}
         self._forget(servers)
-        self.__dict__.pop("projects", None)
-        self.__dict__.pop("recorded_nodes", None)
+        for answer in ("projects", "recorded_nodes", "lost_servers"):
+            self.__dict__.pop(answer, None)
 
     # Consumers
 

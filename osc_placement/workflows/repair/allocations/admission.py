@@ -89,6 +89,7 @@ def observe(
         compute, aggregates, {node.uuid: node.uuid for _, node in nodes.values()}
     )
     rules: dict[str, list[UnmetNeed]] = {}
+    own_hosts = own_host.OwnHosts(having)
     for uuid, case in found.items():
         if isinstance(case, str):
             rules[uuid] = [UnmetNeed(Need.TRAIT, case, is_known=False)]
@@ -96,7 +97,7 @@ def observe(
         root = nodes[uuid][1].uuid
         tree = {item.uuid for item in snapshot.trees.get(root, ())}
         tree |= {*snapshot.sharing.get(root, ())}
-        rules[uuid] = own_host.unmet_needs(case, hosts.hosts[root], tree, having)
+        rules[uuid] = own_hosts.unmet_needs(case, hosts.hosts[root], tree)
     return rules
 
 

@@ -120,9 +120,7 @@ def _why_hidden(snapshot: Cloud, allocations: allocation.Allocations) -> Reason:
     if elsewhere and (hosts.unreachable or not hosts.lists_down_cells):
         return _CELL_DOWN
     # The cell went down between two listings; nova omits the migrations of such a cell.
-    lost = snapshot.unconfirmed or any(
-        not (one.known or one.hidden) for one in snapshot.servers.values()
-    )
+    lost = snapshot.unconfirmed or snapshot.lost_servers
     return _CELL_DOWN if lost and not hosts.unreachable else reasons.NONE
 
 

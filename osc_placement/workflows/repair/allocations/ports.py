@@ -20,12 +20,13 @@ Bindings = dict[str, dict[str, str]]
 
 def unallocated(snapshot: Cloud, server: values.Server) -> list[api.Port]:
     """The ports for which a server holds no allocation, regardless of their binding profiles."""
+    ports = snapshot.ports.get(server.uuid, ())
+    if not ports:
+        return []
     unbound = missing_bindings(snapshot, server)
     allocations = snapshot.allocations.get(server.uuid, {})
     return [
-        port
-        for port in snapshot.ports.get(server.uuid, ())
-        if port.uuid not in unbound and not _is_allocated(port, allocations)
+        port for port in ports if port.uuid not in unbound and not _is_allocated(port, allocations)
     ]
 
 
@@ -34,8 +35,10 @@ def missing_bindings(snapshot: Cloud, server: values.Server) -> Bindings:
 
     Each allocation counts for one port only, so that no port is allocated twice.
     """
-    allocations = snapshot.allocations.get(server.uuid, {})
     ports = snapshot.ports.get(server.uuid, ())
+    if not ports:
+        return {}
+    allocations = snapshot.allocations.get(server.uuid, {})
     spare = {uuid: dict(resources) for uuid, resources in allocations.items()}
     for port in ports:
         if _is_allocated(port, allocations):

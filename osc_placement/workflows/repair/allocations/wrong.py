@@ -297,6 +297,8 @@ def undecided_classes(
     A class without inventory in the tree is not used there. A server with VCPU and no PCPU is
     not pinned by its image.
     """
+    if not request.undecided:
+        return frozenset()
     offered = snapshot.classes_in_tree(root)
     undecided = {name for name in request.undecided if name in offered or name in total}
     if flavor.PCPU in undecided:
@@ -315,10 +317,10 @@ def _variable(
     On a host without PCPU, nova's scheduler falls back to VCPU for pinned CPUs. For a root disk
     on a volume made from an image, nova may report the image.
     """
-    requested = expected.request_of(server).total()
     vcpus = server.flavor.vcpus if server.flavor else None
-    offered = snapshot.classes_in_tree(root)
-    if flavor.PCPU in requested.keys() - offered and total.get(flavor.VCPU) == vcpus:
+    is_pinned = flavor.PCPU in expected.request_of(server).total()
+    falls_back = is_pinned and total.get(flavor.VCPU) == vcpus
+    if falls_back and flavor.PCPU not in snapshot.classes_in_tree(root):
         yield from (flavor.VCPU, flavor.PCPU)
     if server.has_volumes and flavor.MEMORY_MB in total:
         on_volume = expected.request_of(dataclasses.replace(server, from_volume=True)).total()
