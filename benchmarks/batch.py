@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from benchmarks import client, cloud, served
+from osc_placement.testing.cloud import uuid_of
 from tests.support.peer import database, process
 
 UPSTREAM, SET, AMEND = "upstream", "this, the same command", "this, inventory amend"
@@ -96,10 +97,8 @@ def compare(
     server: served.Served, hosts: int, repeat: int, program: pathlib.Path
 ) -> Iterator[Figure]:
     """Run each command at each latency: once with changes, once with nothing to change."""
-    for number in range(hosts):
-        for provider in cloud.flat_host(number):
-            for write in provider.writes():
-                server.request(*write)
+    for write in cloud.writes(cloud.flat_hosts(hosts)):
+        server.request(*write)
     ratios = itertools.count(17)
     programs = {UPSTREAM: program, SET: client.ours(), AMEND: client.ours()}
     for milliseconds in TARGETS:
@@ -132,17 +131,17 @@ def _change(command: str, ratio: int) -> str:
 def _check(server: served.Served, hosts: int, ratio: int) -> None:
     """Raise RuntimeError if a host has another ratio."""
     for number in range(hosts):
-        host = cloud.flat_host(number)[0]
-        response = json.loads(server.request("GET", f"/resource_providers/{host.uuid}/inventories"))
+        name = cloud.flat_name(number)
+        path = f"/resource_providers/{uuid_of(name)}/inventories"
+        response = json.loads(server.request("GET", path))
         if response["inventories"]["VCPU"]["allocation_ratio"] != ratio:
-            raise RuntimeError(f"{host.name} was not changed: {response}")
+            raise RuntimeError(f"{name} was not changed: {response}")
 
 
 def large(folder: pathlib.Path) -> Iterator[Large]:
     """Measure the reference server with PROVIDERS providers: as a process, and in the command."""
-    providers = [provider for host in range(PROVIDERS) for provider in cloud.flat_host(host)]
     document = folder / "large.json"
-    document.write_text(json.dumps(cloud.document(providers)))
+    document.write_text(json.dumps(cloud.flat_hosts(PROVIDERS)))
     database = str(folder / "large.sqlite")
     everything = f"{_AMEND} --all"
     command = served.ours("--load", str(document), "--database", database)

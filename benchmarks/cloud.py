@@ -1,17 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The hosts of the measurements, as requests and as documents."""
+"""The hosts of the measurements, as clouds and as the requests that create them."""
 
 from __future__ import annotations
 
-import dataclasses
-import random
-import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from osc_placement.testing.cloud import complete
+from osc_placement.testing.cloud import Cloud, uuid_of
 
-AGGREGATE = "14a5c8a3-5a99-4e8f-88be-00d85fcb1c17"
+AGGREGATE = uuid_of("aggregate")
 FLAT_TRAITS = ["HW_CPU_X86_AVX2", "STORAGE_DISK_SSD"]
 FLAT_INVENTORIES: dict[str, dict[str, Any]] = {
     "VCPU": {"total": 64, "allocation_ratio": 16.0, "reserved": 2},
@@ -21,108 +18,61 @@ FLAT_INVENTORIES: dict[str, dict[str, Any]] = {
 
 #: ``(method, path, body)``
 Write = tuple[str, str, Any]
+#: Adds a host of this number to a cloud.
+AddHost = Callable[[Cloud, int], object]
 
 
-@dataclasses.dataclass(frozen=True)
-class Provider:
-    """One provider of a cloud to create."""
-
-    uuid: str
-    name: str
-    inventories: dict[str, dict[str, Any]]
-    traits: list[str] = dataclasses.field(default_factory=list)
-    aggregates: list[str] = dataclasses.field(default_factory=list)
-    parent: str | None = None
-    root: str | None = None
-
-    def writes(self) -> Iterator[Write]:
-        """The requests that create the provider."""
-        path = f"/resource_providers/{self.uuid}"
-        body = {"uuid": self.uuid, "name": self.name}
-        if self.parent is not None:
-            body["parent_provider_uuid"] = self.parent
-        yield "POST", "/resource_providers", body
-        generation = 0
-        for part, value in (
-            ("inventories", self.inventories),
-            ("aggregates", self.aggregates),
-            ("traits", self.traits),
-        ):
-            if value:
-                yield (
-                    "PUT",
-                    f"{path}/{part}",
-                    {"resource_provider_generation": generation, part: value},
-                )
-                generation += 1
+def flat_name(number: int) -> str:
+    """The name of the only provider of a flat host."""
+    return f"host-{number:05}"
 
 
-def flat_host(number: int) -> list[Provider]:
+def add_flat_host(cloud: Cloud, number: int) -> None:
     """A host with CPUs, memory and disk in one provider."""
-    generator = random.Random(f"flat {number}")
-    aggregates = [AGGREGATE, _uuid(generator)]
-    name = f"host-{number:05}"
-    return [Provider(_uuid(generator), name, FLAT_INVENTORIES, FLAT_TRAITS, aggregates)]
+    name = flat_name(number)
+    aggregates = ["aggregate", f"{name} aggregate"]
+    cloud.host(name, traits=FLAT_TRAITS, aggregates=aggregates, **FLAT_INVENTORIES)
 
 
-def nested_host(number: int) -> list[Provider]:
+def add_nested_host(cloud: Cloud, number: int) -> None:
     """A host with two NUMA nodes, with four GPUs each."""
-    generator = random.Random(f"nested {number}")
     name = f"nested-{number:05}"
-    root = Provider(_uuid(generator), name, {"DISK_GB": {"total": 20_000}})
-    providers = [root]
-    for node in range(2):
-        inventories = {"VCPU": {"total": 32}, "MEMORY_MB": {"total": 128_000}}
-        numa = _child(generator, root, root, f"numa{node}", inventories, ["HW_NUMA_ROOT"])
-        providers.append(numa)
-        providers += [
-            _child(generator, root, numa, f"numa{node}-gpu{gpu}", {"VGPU": {"total": 8}})
-            for gpu in range(4)
-        ]
-    return providers
+    cloud.host(name, DISK_GB=20_000)
+    for node in (f"{name}-numa0", f"{name}-numa1"):
+        cloud.child(name, node, traits=["HW_NUMA_ROOT"], VCPU=32, MEMORY_MB=128_000)
+        for gpu in range(4):
+            cloud.child(node, f"{node}-gpu{gpu}", VGPU=8)
 
 
-def wide_host(number: int, devices: int = 8) -> list[Provider]:
+def add_wide_host(cloud: Cloud, number: int, devices: int = 8, total: int = 1) -> None:
     """A host with equal devices."""
-    generator = random.Random(f"wide {number}")
-    root = Provider(_uuid(generator), f"wide-{number:05}", {})
-    inventories = {"PCI_DEVICE": {"total": 1}}
-    devices_of = [
-        _child(generator, root, root, f"pci{device}", inventories) for device in range(devices)
-    ]
-    return [root, *devices_of]
+    name = f"wide-{number:05}"
+    cloud.host(name)
+    for device in range(devices):
+        cloud.child(name, f"{name}-pci{device}", PCI_DEVICE=total)
 
 
-def document(providers: list[Provider]) -> dict[str, Any]:
-    """The providers as a document for ``--load``."""
-    fields = ("name", "parent", "inventories", "traits", "aggregates")
-    return complete(
-        {
-            "providers": {
-                provider.uuid: {field: getattr(provider, field) for field in fields}
-                for provider in providers
-            }
-        }
-    )
+def flat_hosts(count: int) -> dict[str, Any]:
+    """The document of a cloud of flat hosts."""
+    cloud = Cloud()
+    for number in range(count):
+        add_flat_host(cloud, number)
+    return cloud.document()
 
 
-def _child(
-    generator: random.Random,
-    root: Provider,
-    parent: Provider,
-    name: str,
-    inventories: dict[str, dict[str, Any]],
-    traits: list[str] | None = None,
-) -> Provider:
-    return Provider(
-        _uuid(generator),
-        f"{root.name}-{name}",
-        inventories,
-        traits or [],
-        parent=parent.uuid,
-        root=root.uuid,
-    )
+def wide_host(devices: int, total: int = 1) -> dict[str, Any]:
+    """The document of a cloud of one host with equal devices."""
+    cloud = Cloud()
+    add_wide_host(cloud, 0, devices, total)
+    return cloud.document()
 
 
-def _uuid(generator: random.Random) -> str:
-    return str(uuid.UUID(int=generator.getrandbits(128), version=4))
+def writes(document: Mapping[str, Any]) -> Iterator[Write]:
+    """The requests that create the providers of a document."""
+    for uuid, provider in document["providers"].items():
+        parent = {"parent_provider_uuid": provider["parent"]} if provider["parent"] else {}
+        yield "POST", "/resource_providers", {"uuid": uuid, "name": provider["name"], **parent}
+        filled = (part for part in ("inventories", "aggregates", "traits") if provider[part])
+        for generation, part in enumerate(filled):
+            body = {"resource_provider_generation": generation, part: provider[part]}
+            yield "PUT", f"/resource_providers/{uuid}/{part}", body

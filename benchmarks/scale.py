@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from benchmarks import cloud, operations, served
+from osc_placement.testing.cloud import uuid_of
 
 SMALL, LARGE = 1_000, 20_000
 DEVICES, GROUPS = 32, 8
@@ -40,8 +41,7 @@ def measure(folder: pathlib.Path) -> Iterator[Measurement]:
 
 def _document(hosts: int, folder: pathlib.Path) -> pathlib.Path:
     path = folder / f"{hosts}-hosts.json"
-    providers = [provider for host in range(hosts) for provider in cloud.flat_host(host)]
-    path.write_text(json.dumps(cloud.document(providers)))
+    path.write_text(json.dumps(cloud.flat_hosts(hosts)))
     return path
 
 
@@ -59,7 +59,7 @@ def _limited(documents: dict[int, pathlib.Path], folder: pathlib.Path) -> Iterat
 
 def _ask_ten(server: served.Served) -> float:
     """The median time of a query after a write."""
-    host = cloud.flat_host(0)[0].uuid
+    host = uuid_of(cloud.flat_name(0))
     seconds = []
     for turn in range(REPEAT):
         operations.disturb(server, host, turn)
@@ -97,7 +97,7 @@ def _start(command: list[str], state: pathlib.Path) -> tuple[float, int]:
 def _too_many(folder: pathlib.Path) -> Iterator[Measurement]:
     """Measure a query for eight of 32 equal devices, which has 4 * 10**11 results."""
     path = folder / "wide.json"
-    path.write_text(json.dumps(cloud.document(cloud.wide_host(0, DEVICES))))
+    path.write_text(json.dumps(cloud.wide_host(DEVICES)))
     with served.serving(served.ours("--load", str(path)), folder / "wide") as server:
         before = server.memory()
         limited = _timed(server, f"{TOO_MANY}&limit=10", 200)

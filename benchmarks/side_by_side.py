@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from benchmarks import cloud, operations, served
+from osc_placement.testing.cloud import Cloud, uuid_of
 from tests.support.peer import process
 
 OURS = "reference server"
@@ -97,11 +98,13 @@ def measure(size: Size, folder: pathlib.Path) -> tuple[list[Figure], dict[str, i
     """Return all figures, and the peak memory of each server in MiB."""
     with running(folder) as (servers, floor):
         figures = [
-            _load(servers, "write: a flat host, 4 requests", cloud.flat_host, size.flat),
-            _load(servers, "write: a nested host, 11 providers", cloud.nested_host, size.nested),
-            _load(servers, "write: a wide host, 9 providers", cloud.wide_host, size.wide),
+            _load(servers, "write: a flat host, 4 requests", cloud.add_flat_host, size.flat),
+            _load(
+                servers, "write: a nested host, 11 providers", cloud.add_nested_host, size.nested
+            ),
+            _load(servers, "write: a wide host, 9 providers", cloud.add_wide_host, size.wide),
         ]
-        hosts = [cloud.flat_host(number)[0].uuid for number in range(size.flat)]
+        hosts = [uuid_of(cloud.flat_name(number)) for number in range(size.flat)]
         amounts = operations.amounts()
         for query in operations.QUERIES:
             figures.append(_ask(servers, floor, query, hosts[0], amounts, size.repeat))
@@ -109,12 +112,11 @@ def measure(size: Size, folder: pathlib.Path) -> tuple[list[Figure], dict[str, i
         return figures, {name: server.memory() for name, server in servers.items()}
 
 
-def _load(
-    servers: Servers, name: str, make: Callable[[int], list[cloud.Provider]], number: int
-) -> Figure:
+def _load(servers: Servers, name: str, add_host: cloud.AddHost, number: int) -> Figure:
     figure = Figure(name)
     for host in range(number):
-        writes = [write for provider in make(host) for write in provider.writes()]
+        add_host(kit := Cloud(), host)
+        writes = [*cloud.writes(kit.document())]
         for server, to in servers.items():
             figure.time(server, _send, to, writes)
     return figure

@@ -8,12 +8,11 @@ import dataclasses
 import json
 import pathlib
 import sys
-import uuid
 from collections.abc import Iterator
 from typing import Any
 
 from benchmarks import client, cloud, placement_rows
-from osc_placement.testing.cloud import complete
+from osc_placement.testing.cloud import Cloud
 from tests.support.peer import database, process
 
 _TRAITS = 30
@@ -37,30 +36,16 @@ def document(providers: int, consumers: int) -> dict[str, Any]:
     import os_traits
 
     traits = sorted(os_traits.get_traits(prefix="HW_CPU"))[:_TRAITS]
-    hosts = [cloud.flat_host(number)[0] for number in range(providers)]
-    held = dict.fromkeys(("VCPU", "MEMORY_MB", "DISK_GB"), 1)
-    size = {"total": 1_000_000, "max_unit": 1_000_000, "allocation_ratio": 1.0}
-    return complete(
-        {
-            "providers": {
-                host.uuid: {
-                    "name": host.name,
-                    "generation": 3,
-                    "inventories": dict.fromkeys(held, size),
-                    "traits": traits,
-                    "aggregates": host.aggregates,
-                }
-                for host in hosts
-            },
-            "consumers": {
-                str(uuid.UUID(int=number + 1)): {
-                    "allocations": {hosts[number % providers].uuid: held},
-                    "project": f"project-{number % _PROJECTS}",
-                }
-                for number in range(consumers)
-            },
-        }
-    )
+    hosts = [cloud.flat_name(number) for number in range(providers)]
+    amounts = dict.fromkeys(("VCPU", "MEMORY_MB", "DISK_GB"), 1)
+    kit = Cloud()
+    for name in hosts:
+        aggregates = ["aggregate", f"{name} aggregate"]
+        kit.host(name, traits=traits, aggregates=aggregates, **dict.fromkeys(amounts, 1_000_000))
+    for number in range(consumers):
+        allocations = {hosts[number % providers]: amounts}
+        kit.server(f"server {number}", allocations, project=f"project-{number % _PROJECTS}")
+    return kit.document()
 
 
 @contextlib.contextmanager

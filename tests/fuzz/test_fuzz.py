@@ -205,11 +205,8 @@ def test_large_bodies_are_cheap(target: wire.Target, examples: int) -> None:
 
 @pytest.mark.parametrize("devices", [1, 20, 100])
 def test_hundreds_of_groups_are_decided_in_time(devices: int, examples: int) -> None:
-    document = cloud.document(cloud.wide_host(0, devices))
-    for provider in document["providers"].values():
-        if "PCI_DEVICE" in provider["inventories"]:
-            provider["inventories"]["PCI_DEVICE"]["total"] = 12
-    target = wire.Target(load=document, request_limits=server.Limits(0.5, 1_000_000))
+    limits = server.Limits(0.5, 1_000_000)
+    target = wire.Target(load=cloud.wide_host(devices, 12), request_limits=limits)
 
     @hypothesis.given(SEEDS, st.sampled_from(("none", "isolate")))
     def check(seed: int, policy: str) -> None:

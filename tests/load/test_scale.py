@@ -35,8 +35,7 @@ def work(app: server.App, path: str) -> tuple[webob.Response, int]:
 def test_ten_candidates_take_the_same_work_in_a_large_and_in_a_small_cloud() -> None:
     calls = []
     for hosts in (scale.SMALL // 4, scale.SMALL * 2):
-        flat = [provider for host in range(hosts) for provider in cloud.flat_host(host)]
-        app = server.create_app(load=cloud.document(flat))
+        app = server.create_app(load=cloud.flat_hosts(hosts))
         ask(app, TEN_FLAT.format(amount=256))
         answer, number = work(app, TEN_FLAT.format(amount=257))
         assert len(answer.json["allocation_requests"]) == 10
@@ -45,7 +44,7 @@ def test_ten_candidates_take_the_same_work_in_a_large_and_in_a_small_cloud() -> 
 
 
 def test_too_many_candidates_are_refused_and_a_few_take_little_work() -> None:
-    app = server.create_app(load=cloud.document(cloud.wide_host(0, scale.DEVICES)))
+    app = server.create_app(load=cloud.wide_host(scale.DEVICES))
     answer, calls = work(app, f"{scale.TOO_MANY}&limit=10")
     assert len(answer.json["allocation_requests"]) == 10
     assert calls < 5_000

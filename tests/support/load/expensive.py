@@ -17,10 +17,6 @@ def devices(*amounts: int, policy: str = "none") -> str:
 
 def packing() -> tuple[dict[str, Any], str]:
     """A cloud of equal devices and a query that no search decides in a short time."""
-    document = cloud.document(cloud.wide_host(0, DEVICES))
     amounts = [30 + 69 * n * n % 70 for n in range(3 * DEVICES)]
     total = sum(amounts) // DEVICES + 1
-    for provider in document["providers"].values():
-        if "PCI_DEVICE" in provider["inventories"]:
-            provider["inventories"] = {"PCI_DEVICE": {"total": total}}
-    return document, devices(*amounts)
+    return cloud.wide_host(DEVICES, total), devices(*amounts)

@@ -24,8 +24,8 @@ def test_a_search_beyond_its_time_is_refused_with_advice() -> None:
 
 
 def test_a_response_beyond_its_size_is_refused() -> None:
-    document = cloud.document(cloud.wide_host(0, DEVICES))
-    app = server.create_app(load=document, request_limits=server.Limits(response_bytes=100_000))
+    limits = server.Limits(response_bytes=100_000)
+    app = server.create_app(load=cloud.wide_host(DEVICES), request_limits=limits)
     answer = ask(app, devices(1, 1, 1))
     assert answer.status_int == 400
     assert "more than 100000 bytes. Set a lower limit." in detail(answer)
@@ -40,7 +40,7 @@ def test_a_stop_ends_searches() -> None:
 
 
 def test_a_write_during_a_snapshot_does_not_change_it() -> None:
-    app = server.create_app(load=cloud.document(cloud.flat_host(0)))
+    app = server.create_app(load=cloud.flat_hosts(1))
     with app.repository.snapshot() as before:
         with app.repository.write() as draft:
             draft.put_trait("CUSTOM_A")
