@@ -93,7 +93,7 @@ class Cloud:
         self.draw = random.Random(f"compute filter {seed}")
         base = brute_force.small_state(self.draw)
         asked = [self.query(base) for _ in range(6)]
-        self.base: state.CloudState = brute_force.with_servers(self.draw, base, asked)[0]
+        self.base = brute_force.with_servers(self.draw, base, asked)
         self.hosts = hosts_of(self.base)
         roots = [each.uuid for each in self.base.providers.values() if each.uuid == each.root_uuid]
         self.states = compute_services.draw_states(self.draw, roots)

@@ -27,7 +27,7 @@ def test_every_prefix_of_a_plan_can_be_claimed_and_the_cloud_is_even_then(
 ) -> None:
     draw = random.Random(f"balance claims {seed}")
     draw_cloud = draw.choice((drains.draw_pools, drains.draw_flat, drains.draw_cloud))
-    base = drains.with_uuids(draw_cloud(draw))
+    base = draw_cloud(draw)
     comparison.seed(base, target)
     on_hosts = {each.uuid: base.providers[each.root_uuid].name for each in drains.placed(base)}
     line = ["placement capacity balance", "--within", draw.choice(("5%", "20%", "40%"))]

@@ -73,8 +73,7 @@ def test_every_prefix_of_a_plan_can_be_claimed(
     record_property: Callable[[str, object], None],
 ) -> None:
     draw = random.Random(f"claims {seed}")
-    drawn = drains.draw_pools(draw) if seed % 2 else drains.draw_cloud(draw)
-    base = drains.with_uuids(drawn)
+    base = drains.draw_pools(draw) if seed % 2 else drains.draw_cloud(draw)
     comparison.seed(base, target)
     hosts = {base.providers[root].name: root for root in hosts_of(base)}
     on_hosts = {each.uuid: base.providers[each.root_uuid].name for each in drains.placed(base)}

@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 from osc_placement.engine import record, standard, state
 from osc_placement.engine.candidates import search as candidate_search
-from osc_placement.model import candidate, inventory
+from osc_placement.model import allocation as model, candidate, inventory
 
 SHARES = standard.SHARING_TRAIT
 #: Who uses what is used.
@@ -31,8 +32,15 @@ def provider(
     return name, parent, frozenset(traits.split()), tuple(aggregates.split()), inventories
 
 
-def cloud(*providers: Any, used: Mapping[str, Mapping[str, int]] | None = None) -> state.CloudState:
-    """A state of these providers, parents first; ``used`` is ``{provider: {class: amount}}``."""
+def cloud(
+    *providers: Any,
+    used: model.Allocations | None = None,
+    servers: Mapping[str, str | model.Allocations] = MappingProxyType({}),
+) -> state.CloudState:
+    """A state of these providers, parents first; ``used`` is ``{provider: {class: amount}}``.
+
+    ``servers`` is ``{"s": "a 2"}``, for 2 VCPU on a, or ``{"s": {"a": {"VCPU": 2}}}``.
+    """
     records: dict[str, record.ProviderRecord] = {}
     for name, parent, traits, aggregates, inventories in providers:
         records[name] = record.ProviderRecord(
@@ -45,9 +53,20 @@ def cloud(*providers: Any, used: Mapping[str, Mapping[str, int]] | None = None) 
             aggregates=aggregates,
         )
     base = state.CloudState()
-    consumers = {CONSUMER: record.ConsumerRecord(CONSUMER, 1, "p", "u", used or {})}
-    base.apply(record.Changes(records, consumers if used else {}))
+    allocations = {**({CONSUMER: used} if used else {}), **servers}
+    consumers = {
+        uuid: record.ConsumerRecord(uuid, 1, "p", "u", _allocations_of(place))
+        for uuid, place in allocations.items()
+    }
+    base.apply(record.Changes(records, consumers))
     return base
+
+
+def _allocations_of(place: str | model.Allocations) -> model.Allocations:
+    if not isinstance(place, str):
+        return place
+    host, _, amount = place.rpartition(" ")
+    return {host: {"VCPU": int(amount)}}
 
 
 def group(suffix: str = "", /, **conditions: Any) -> candidate.RequestGroup:

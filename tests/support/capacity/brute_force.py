@@ -16,10 +16,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from osc_placement.engine import allocation, draft, record, state
 from osc_placement.engine.candidates import forest as forests, plans, search
+from osc_placement.microversion import MAXIMUM
 from osc_placement.model import allocation as model, candidate, inventory
+from osc_placement.testing import uuid_of
 from tests.support.candidates import cloud_builder
 
 Allowed = Callable[[candidate.Candidate], bool]
+DrawState = Callable[[random.Random], state.CloudState]
 #: ``{((provider UUID, resource class), amount)}``
 Usage = frozenset[tuple[tuple[str, str], int]]
 
@@ -46,6 +49,31 @@ def small_state(draw: random.Random) -> state.CloudState:
     return small
 
 
+def cloud_with_servers(
+    draw: random.Random, count: int, draw_state: DrawState = small_state
+) -> tuple[state.CloudState, list[candidate.CandidateQuery]]:
+    """A cloud with a few claimed requests, and the queries, so many, that they are of."""
+    base = draw_state(draw)
+    queries = [cloud_builder.draw_query(draw, base, MAXIMUM) for _ in range(count)]
+    return with_servers(draw, base, queries), queries
+
+
+def with_servers(
+    draw: random.Random, base: state.CloudState, queries: Sequence[candidate.CandidateQuery]
+) -> state.CloudState:
+    """The cloud with a few claimed requests."""
+    for number in range(draw.randint(1, 5)):
+        candidates = [
+            each
+            for each in search.search(base, draw.choice(queries))
+            if not base.tree[each.root_uuid].isdisjoint(each.allocations)
+        ]
+        if candidates:
+            chosen = draw.choice(candidates)
+            base = claim(base, str(uuid.UUID(int=number + 1)), chosen.allocations)
+    return base
+
+
 def claims(
     base: state.CloudState, query: candidate.CandidateQuery, allowed: Allowed = lambda _: True
 ) -> Iterator[model.Allocations]:
@@ -66,11 +94,29 @@ def claims(
 
 def claim(base: state.CloudState, name: str, allocations: model.Allocations) -> state.CloudState:
     """A copy of the state with one more consumer. Raises the engine's errors."""
+    return written(base, {name: allocations})
+
+
+def written(base: state.CloudState, claimed: Mapping[str, model.Allocations]) -> state.CloudState:
+    """A copy of the state with these allocations of consumers. Raises the engine's errors."""
     changed = draft.Draft(base, now=0.0)
-    allocation.write(changed, [allocation.Claim(name, allocations)])
+    allocation.write(changed, [allocation.Claim(*each) for each in claimed.items()])
     after = base.copy()
     after.apply(changed.changes())
     return after
+
+
+def filled(
+    draw: random.Random,
+    base: state.CloudState,
+    number: int,
+    draw_request: Callable[[], candidate.CandidateQuery],
+) -> state.CloudState:
+    """The cloud with so many random requests, each where it fits."""
+    for at in range(number):
+        if possible := list(claims(base, draw_request())):
+            base = claim(base, uuid_of(f"s{at}"), draw.choice(possible))
+    return base
 
 
 #: Usages of a cloud after which ``most`` gives up: some seconds.
@@ -150,26 +196,6 @@ def without_trees(base: state.CloudState, roots: Collection[str]) -> Allowed:
         return found.root_uuid in trees and trees.isdisjoint(roots)
 
     return allowed
-
-
-def with_servers(
-    draw: random.Random, base: state.CloudState, queries: Sequence[candidate.CandidateQuery]
-) -> tuple[state.CloudState, Mapping[str, str]]:
-    """The cloud with a few claimed requests, and ``{consumer: root UUID of its host}``."""
-    hosts = {}
-    for number in range(draw.randint(1, 5)):
-        query = draw.choice(queries)
-        found = [
-            each
-            for each in search.search(base, query)
-            if not base.tree[each.root_uuid].isdisjoint(each.allocations)
-        ]
-        if found:
-            chosen = draw.choice(found)
-            name = str(uuid.UUID(int=number + 1))
-            base = claim(base, name, chosen.allocations)
-            hosts[name] = chosen.root_uuid
-    return base, hosts
 
 
 def subsets(roots: Sequence[str], size: int) -> Iterator[tuple[str, ...]]:

@@ -7,26 +7,27 @@ Each claim is a write of the engine, with its checks.
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import random
-import uuid
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from osc_placement import microversion
-from osc_placement.engine import allocation, draft, record, state
+from osc_placement.engine import state
 from osc_placement.engine.candidates import budget as budgets
 from osc_placement.model import allocation as model, candidate
 from osc_placement.nova import values
 from osc_placement.nova.values import ServerGroup
 from osc_placement.scheduling.case import Way
 from osc_placement.search import placing
+from osc_placement.testing import uuid_of
 from osc_placement.workflows.cloud import servers
 from osc_placement.workflows.cloud.host_verdicts import HostAnswers, HostVerdicts
 from osc_placement.workflows.cloud.hosts import hosts_of
 from osc_placement.workflows.moving import places as capacity_moves, steps
 from tests.support.candidates import cloud_builder, clouds
-from tests.support.candidates.clouds import provider
+from tests.support.candidates.clouds import group, provider, query
 from tests.support.capacity import brute_force, cases
 
 
@@ -46,6 +47,19 @@ class Hypervisors(NamedTuple):
 
 
 NO_HYPERVISORS = Hypervisors()
+
+#: Server groups by UUID.
+Groups = Mapping[str, ServerGroup]
+NO_GROUPS: Groups = MappingProxyType({})
+
+
+class Step(Protocol):
+    """A step of any plan."""
+
+    @property
+    def server(self) -> servers.PlacedServer: ...
+    @property
+    def option(self) -> placing.Option: ...
 
 
 class Pack:
@@ -115,32 +129,25 @@ def begin(
     own = base.consumers[server.uuid].allocations
     kept = {key: amounts for key, amounts in own.items() if key not in server.allocations}
     before = {key: own[key] for key in server.allocations}
-    changed = draft.Draft(base, now=0.0)
     both = {key: {**kept.get(key, {}), **amounts} for key, amounts in target.items()}
-    allocation.write(
-        changed,
-        [
-            allocation.Claim(holder(server), before),
-            allocation.Claim(server.uuid, {**kept, **both}),
-        ],
-    )
-    after = base.copy()
-    after.apply(changed.changes())
-    return after
+    return brute_force.written(base, {holder(server): before, server.uuid: {**kept, **both}})
 
 
 def end(base: state.CloudState, server: servers.PlacedServer) -> state.CloudState:
-    changed = draft.Draft(base, now=0.0)
-    allocation.write(changed, [allocation.Claim(holder(server), {})])
-    after = base.copy()
-    after.apply(changed.changes())
-    return after
+    return brute_force.written(base, {holder(server): {}})
+
+
+def move(
+    base: state.CloudState, server: servers.PlacedServer, target: model.Allocations
+) -> state.CloudState:
+    """A whole move. Raises the engine's errors."""
+    return end(begin(base, server, target), server)
 
 
 def admits(
     base: state.CloudState,
     server: servers.PlacedServer,
-    groups: Mapping[str, ServerGroup],
+    groups: Groups,
     root: str,
 ) -> bool:
     """Whether nova's filters of server groups accept a host, as the members are now."""
@@ -161,7 +168,7 @@ def targets_of(
     base: state.CloudState,
     server: servers.PlacedServer,
     allowed: brute_force.Allowed,
-    groups: Mapping[str, ServerGroup] = MappingProxyType({}),
+    groups: Groups = NO_GROUPS,
     hypervisors: Hypervisors = NO_HYPERVISORS,
 ) -> Iterator[model.Allocations]:
     """What a server can claim now elsewhere."""
@@ -189,7 +196,7 @@ def has_order(
     base: state.CloudState,
     waiting: Sequence[servers.PlacedServer],
     stopped: Sequence[str],
-    groups: Mapping[str, ServerGroup] = MappingProxyType({}),
+    groups: Groups = NO_GROUPS,
     hypervisors: Hypervisors = NO_HYPERVISORS,
 ) -> bool:
     """Whether some order of moves, each to any target, moves all of them."""
@@ -206,7 +213,7 @@ def has_order(
         for server in waiting:
             others = tuple(each for each in waiting if each is not server)
             for target in targets_of(current, server, elsewhere, groups, hypervisors):
-                if rest(end(begin(current, server, target), server), others):
+                if rest(move(current, server, target), others):
                     return True
         failed.add(reached)
         return False
@@ -234,16 +241,88 @@ def carry_out(base: state.CloudState, planned_steps: Sequence[steps.DrainStep]) 
     return base
 
 
-def draw_groups(draw: random.Random, base: state.CloudState) -> dict[str, ServerGroup]:
+def follow(
+    base: state.CloudState,
+    planned: Iterable[Step],
+    stopped: Sequence[str] = (),
+    groups: Groups = NO_GROUPS,
+    hypervisors: Hypervisors = NO_HYPERVISORS,
+) -> state.CloudState:
+    """The cloud after each step in turn, to a target that nova accepts then.
+
+    Without ``stopped`` each server goes to another host.
+    """
+    for step in planned:
+        claimed = allocations_of(step.option)
+        elsewhere = brute_force.without_trees(base, stopped or [step.server.root_uuid])
+        assert claimed in list(targets_of(base, step.server, elsewhere, groups, hypervisors))
+        base = move(base, step.server, claimed)
+    return base
+
+
+def size(server: servers.PlacedServer) -> int:
+    """The sum of its amounts."""
+    return sum(sum(amounts.values()) for amounts in server.allocations.values())
+
+
+def size_of_steps(planned: Sequence[Step]) -> tuple[int, int]:
+    """The number of the moves, and the size of their servers."""
+    return len(planned), sum(size(step.server) for step in planned)
+
+
+def least(
+    base: state.CloudState,
+    is_reached: Callable[[state.CloudState], bool],
+    movable: Sequence[servers.PlacedServer],
+    limit: int,
+    groups: Groups = NO_GROUPS,
+    hypervisors: Hypervisors = NO_HYPERVISORS,
+    only_to: Collection[str] | None = None,
+) -> tuple[int, int] | None:
+    """``size_of_steps`` of the best plan, by trying all of them; None if there is none.
+
+    No server moves twice; ``only_to`` are the hosts to which servers move.
+    """
+    state_of = places if groups or only_to else brute_force.usage
+    reached = {(frozenset[str](), state_of(base)): (base, 0)}
+    for depth in range(limit + 1):
+        sizes = [moved for current, moved in reached.values() if is_reached(current)]
+        if sizes:
+            return depth, min(sizes)
+        after = {}
+        for (moved, _), (current, total) in reached.items():
+            for server in movable:
+                if server.key in moved:
+                    continue
+                allowed = brute_force.without_trees(current, [server.root_uuid])
+                sums = total + size(server)
+                for target in targets_of(current, server, allowed, groups, hypervisors):
+                    roots = {base.providers[uuid].root_uuid for uuid in target}
+                    if only_to is not None and roots.isdisjoint(only_to):
+                        continue
+                    new = move(current, server, target)
+                    key = moved | {server.key}, state_of(new)
+                    if key not in after or sums < after[key][1]:
+                        after[key] = new, sums
+        reached = after
+    return None
+
+
+POLICIES = ("affinity", "anti-affinity", "anti-affinity")
+
+
+def draw_groups(
+    draw: random.Random, base: state.CloudState, policies: Sequence[str] = POLICIES
+) -> dict[str, ServerGroup]:
     """Server groups with some of the servers, each in one group at most."""
     left = sorted(base.consumers)
     draw.shuffle(left)
     groups = {}
     for number in range(draw.randint(1, 2)):
-        members = [left.pop() for _ in range(min(draw.randint(1, 3), len(left)))]
-        policy = draw.choice(("affinity", "anti-affinity", "anti-affinity"))
+        members = [left.pop() for _ in range(min(draw.randint(1, 4), len(left)))]
         own = f"group {number}"
-        groups[own] = ServerGroup(own, own, policy, tuple(members), draw.choice((1, 1, 2)))
+        policy, most = draw.choice(policies), draw.choice((1, 1, 2))
+        groups[own] = ServerGroup(own, own, policy, tuple(members), most)
     return groups
 
 
@@ -296,71 +375,53 @@ def draw_hypervisors(draw: random.Random, base: state.CloudState) -> Hypervisors
 def draw_flat(draw: random.Random) -> state.CloudState:
     """Three to six hosts with one class."""
     base = clouds.cloud(
-        *(provider(f"h{n}", VCPU=draw.randint(2, 7)) for n in range(draw.randint(3, 6)))
+        *(provider(uuid_of(f"h{n}"), VCPU=draw.randint(2, 7)) for n in range(draw.randint(3, 6)))
     )
-    for number in range(draw.randint(2, 7)):
-        amounts = clouds.query(clouds.group(VCPU=draw.randint(1, 4)))
-        if found := list(brute_force.claims(base, amounts)):
-            base = brute_force.claim(base, f"s{number}", draw.choice(found))
-    return base
+    return brute_force.filled(
+        draw, base, draw.randint(2, 7), lambda: query(group(VCPU=draw.randint(1, 4)))
+    )
 
 
 def draw_cloud(draw: random.Random) -> state.CloudState:
     """A cloud with at least one host."""
-    base = brute_force.small_state(draw)
-    while not hosts_of(base):
-        base = brute_force.small_state(draw)
-    queries = [cloud_builder.draw_query(draw, base, microversion.MAXIMUM) for _ in range(6)]
-    return brute_force.with_servers(draw, base, queries)[0]
+    with_hosts = filter(hosts_of, map(brute_force.small_state, itertools.repeat(draw)))
+    return brute_force.cloud_with_servers(draw, 6, lambda _: next(with_hosts))[0]
 
 
 def draw_pools(draw: random.Random) -> state.CloudState:
     """Hosts in one or two of three small shared pools, so that the order decides."""
+    names = [uuid_of(f"A{n}") for n in range(3)]
     pools = [
-        provider(f"pool{n}", traits=clouds.SHARES, aggregates=f"A{n}", DISK_GB=draw.randint(4, 7))
-        for n in range(3)
+        provider(uuid_of(f"pool of {name}"), traits=clouds.SHARES, aggregates=name, DISK_GB=amount)
+        for name, amount in zip(names, draw.choices(range(4, 8), k=3), strict=True)
     ]
     hosts = [
         provider(
-            f"h{n}",
-            aggregates=" ".join(draw.sample(["A0", "A1", "A2"], draw.randint(1, 2))),
+            uuid_of(f"h{n}"),
+            aggregates=" ".join(draw.sample(names, draw.randint(1, 2))),
             VCPU=draw.randint(2, 4),
         )
         for n in range(draw.randint(2, 6))
     ]
-    base = clouds.cloud(*pools, *hosts)
-    for number in range(draw.randint(2, 7)):
-        amounts = clouds.query(clouds.group(VCPU=1, DISK_GB=draw.randint(1, 3)))
-        if found := list(brute_force.claims(base, amounts)):
-            base = brute_force.claim(base, f"s{number}", draw.choice(found))
-    return base
+    return brute_force.filled(
+        draw,
+        clouds.cloud(*pools, *hosts),
+        draw.randint(2, 7),
+        lambda: query(group(VCPU=1, DISK_GB=draw.randint(1, 3))),
+    )
 
 
-def with_uuids(base: state.CloudState) -> state.CloudState:
-    """The same cloud with UUIDs in place of names, as a service needs them."""
-
-    def of(name: str) -> str:
-        return str(uuid.uuid5(uuid.NAMESPACE_OID, name))
-
-    providers = {
-        of(name): dataclasses.replace(
-            each,
-            uuid=of(name),
-            root_uuid=of(each.root_uuid),
-            parent_uuid=of(each.parent_uuid) if each.parent_uuid else None,
-            aggregates=tuple(map(of, each.aggregates)),
-        )
-        for name, each in base.providers.items()
-    }
-    consumers = {
-        of(name): dataclasses.replace(
-            each,
-            uuid=of(name),
-            allocations={of(key): amounts for key, amounts in each.allocations.items()},
-        )
-        for name, each in base.consumers.items()
-        if each.allocations
-    }
-    renamed = state.CloudState()
-    renamed.apply(record.Changes(providers, consumers, base.traits, base.resource_classes))
-    return renamed
+def hard(draw: random.Random, *old: str) -> state.CloudState:
+    """Servers on old hosts that almost fill the others: a proof would take very long."""
+    new = [{name: draw.randint(40, 60) for name in ("VCPU", "DISK_GB")} for _ in range(9)]
+    left = {name: sum(offers[name] for offers in new) for name in ("VCPU", "DISK_GB")}
+    placed: dict[str, model.Allocations] = {}
+    while min(left.values()) > 25:
+        amounts = {name: draw.randint(7, 23) for name in left}
+        left = {name: amount - amounts[name] for name, amount in left.items()}
+        placed[f"s{len(placed)}"] = {old[len(placed) % len(old)]: amounts}
+    return clouds.cloud(
+        *(provider(name, VCPU=2000, DISK_GB=2000) for name in old),
+        *(provider(f"h{number}", **offers) for number, offers in enumerate(new)),
+        servers=placed,
+    )

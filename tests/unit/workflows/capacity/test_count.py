@@ -179,9 +179,7 @@ def survives(
 @pytest.mark.parametrize("number", range(80))
 def test_the_number_with_hosts_in_reserve_is_within_its_bounds(number: int) -> None:
     draw = random.Random(f"keep {number}")
-    base = brute_force.small_state(draw)
-    queries = [cloud_builder.draw_query(draw, base, microversion.MAXIMUM) for _ in range(4)]
-    base, _ = brute_force.with_servers(draw, base, queries)
+    base, queries = brute_force.cloud_with_servers(draw, 4)
     request = queries[0]
     moves = moves_for(base, request)
     failures = draw.randint(1, 2)
@@ -208,9 +206,7 @@ def accepted_only(moves: capacity_moves.Moves, accepted: Collection[str]) -> cap
 @pytest.mark.seeds(30, long=500)
 def test_hosts_that_the_compute_filter_refuses_are_no_reserve(seed: int) -> None:
     draw = random.Random(f"keep with services {seed}")
-    base = brute_force.small_state(draw)
-    queries = [cloud_builder.draw_query(draw, base, microversion.MAXIMUM) for _ in range(4)]
-    base, _ = brute_force.with_servers(draw, base, queries)
+    base, queries = brute_force.cloud_with_servers(draw, 4)
     request, hosts = queries[0], hosts_of(base)
     states = compute_services.draw_states(draw, hosts)
     accepted = compute_services.accepted(states)
@@ -241,9 +237,8 @@ def test_a_class_on_the_host_and_on_shared_disks_is_requested_twice(disks: str) 
 
 
 def test_servers_of_one_size_give_an_exact_number() -> None:
-    base = clouds.cloud(*(provider(f"h{n}", VCPU=8) for n in range(4)))
-    base = brute_force.claim(base, "s0", {"h0": {"VCPU": 2}})
-    base = brute_force.claim(base, "s1", {"h1": {"VCPU": 2}})
+    hosts = [provider(f"h{n}", VCPU=8) for n in range(4)]
+    base = clouds.cloud(*hosts, servers={"s0": "h0 2", "s1": "h1 2"})
     request = query(group(VCPU=2))
     moves, wanted = moves_for(base, request), cases.wanted(request)
     found = reserve.capacity_with_failures(moves, wanted, hosts_of(base), 1)
@@ -252,9 +247,10 @@ def test_servers_of_one_size_give_an_exact_number() -> None:
 
 
 def test_a_request_moves_only_when_its_own_host_fails() -> None:
-    base = clouds.cloud(*(provider(f"h{n}", VCPU=size) for n, size in enumerate((8, 4, 6, 5))))
-    for number, (host, size) in enumerate([("h0", 3), ("h0", 4), ("h2", 1), ("h2", 5)]):
-        base = brute_force.claim(base, f"s{number}", {host: {"VCPU": size}})
+    base = clouds.cloud(
+        *(provider(f"h{n}", VCPU=size) for n, size in enumerate((8, 4, 6, 5))),
+        servers={"s0": "h0 3", "s1": "h0 4", "s2": "h2 1", "s3": "h2 5"},
+    )
     request = query(group(VCPU=2))
     moves = moves_for(base, request)
     # Beside the servers of h0 it fits on h3 only, beside those of h2 on h1 only.
@@ -264,8 +260,7 @@ def test_a_request_moves_only_when_its_own_host_fails() -> None:
 
 
 def test_a_host_whose_servers_find_no_room_is_named() -> None:
-    base = clouds.cloud(provider("a", VCPU=8), provider("b", VCPU=2))
-    base = brute_force.claim(base, "s", {"a": {"VCPU": 4}})
+    base = clouds.cloud(provider("a", VCPU=8), provider("b", VCPU=2), servers={"s": "a 4"})
     request = query(group(VCPU=1))
     moves, wanted = moves_for(base, request), cases.wanted(request)
     found = reserve.capacity_with_failures(moves, wanted, hosts_of(base), 1)

@@ -178,7 +178,7 @@ def test_what_shares_with_a_part_serves_its_servers_and_is_no_host_of_it(
 ) -> None:
     other = provider(NAME.format(2), aggregates=f"{FIRST} {SECOND}", VCPU=4)
     used = {NAME.format(0): {"VCPU": 1}, NAME.format(1): {"DISK_GB": 1}}
-    base = brute_force.claim(clouds.cloud(HOST, DISK, other), NAME.format(3), used)
+    base = clouds.cloud(HOST, DISK, other, servers={NAME.format(3): used})
     explained.seed(placement, base)
     queries = {"of hosts": query(group(VCPU=1)), "shared": query(group(DISK_GB=1))}
     wanted = {title: ((one,),) for title, one in queries.items()}
@@ -225,9 +225,8 @@ def test_added_hosts_give_what_a_cloud_with_them_has(
     seed: int, placement: service.InProcessPlacement
 ) -> None:
     draw = random.Random(f"purchase {seed}")
-    base = next(filter(hosts_of, map(brute_force.small_state, itertools.repeat(draw))))
-    queries = [cloud_builder.draw_query(draw, base, VERSION) for _ in range(4)]
-    base = brute_force.with_servers(draw, base, queries)[0]
+    with_hosts = filter(hosts_of, map(brute_force.small_state, itertools.repeat(draw)))
+    base, queries = brute_force.cloud_with_servers(draw, 4, lambda _: next(with_hosts))
     explained.seed(placement, base)
     file, live = clients(placement)
     root, number = draw.choice(hosts_of(base)), draw.randint(1, 3)
@@ -256,8 +255,8 @@ def test_added_hosts_give_what_a_cloud_with_them_has(
 
 def test_added_hosts_are_in_service_whatever_the_one_is_that_they_are_like() -> None:
     like, other, server = (NAME.format(number) for number in range(3))
-    base = clouds.cloud(provider(like, traits=servers.DISABLED, VCPU=4), provider(other, VCPU=4))
-    base = brute_force.claim(base, server, {like: {"VCPU": 3}})
+    hosts = provider(like, traits=servers.DISABLED, VCPU=4), provider(other, VCPU=4)
+    base = clouds.cloud(*hosts, servers={server: f"{like} 3"})
     # Nova has none of the two.
     nova = nova_servers.NovaReader(ServerHosts(values.Hosts()))
     with service.InProcessPlacement() as placement:
@@ -439,9 +438,7 @@ def test_a_service_is_judged_as_its_database(
     seed: int, placement: service.InProcessPlacement
 ) -> None:
     draw = random.Random(f"stop hosts of a service {seed}")
-    base = brute_force.small_state(draw)
-    asked = [cloud_builder.draw_query(draw, base, microversion.MAXIMUM) for _ in range(6)]
-    base, _ = brute_force.with_servers(draw, base, asked)
+    base, _ = brute_force.cloud_with_servers(draw, 6)
     client = explained.seeded(placement, base)
     client.transport.local = lambda: None
     hosts = hosts_of(base)

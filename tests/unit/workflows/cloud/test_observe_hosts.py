@@ -7,7 +7,6 @@ import random
 
 import pytest
 
-from osc_placement import microversion
 from osc_placement.engine import state
 from osc_placement.testing import service
 from osc_placement.workflows.cloud.hosts import hosts_of
@@ -19,9 +18,7 @@ from tests.support.capacity import brute_force
 def draw_servers(draw: random.Random) -> state.CloudState:
     """A few trees, some with sharing providers, unusual units and full providers, and servers."""
     draw_state = draw.choice((brute_force.small_state, cloud_builder.draw_state))
-    base = draw_state(draw)
-    queries = [cloud_builder.draw_query(draw, base, microversion.MAXIMUM) for _ in range(6)]
-    return brute_force.with_servers(draw, base, queries)[0]
+    return brute_force.cloud_with_servers(draw, 6, draw_state)[0]
 
 
 @pytest.mark.seeds(40, long=1000)

@@ -4,20 +4,17 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from fractions import Fraction
-from types import MappingProxyType
 
 import pytest
 
 from osc_placement.engine import state
-from osc_placement.nova.values import ServerGroup
-from osc_placement.workflows.cloud import servers
 from osc_placement.workflows.cloud.hosts import hosts_of
-from osc_placement.workflows.moving import balance, evenness, places
+from osc_placement.workflows.moving import balance, evenness
 from tests.support.candidates import clouds
 from tests.support.candidates.clouds import group, provider, query
-from tests.support.capacity import brute_force, cases, drains
+from tests.support.capacity import cases, drains
 
 NEVER = evenness.NEVER
 #: Enough for every small cloud.
@@ -45,60 +42,6 @@ def spread(base: state.CloudState, roots: Sequence[str], name: str) -> Fraction:
     return max(shares.values()) - min(shares.values())
 
 
-def size(server: servers.PlacedServer) -> int:
-    return sum(sum(each.values()) for each in server.allocations.values())
-
-
-def least(
-    base: state.CloudState,
-    roots: Sequence[str],
-    name: str,
-    within: Fraction,
-    movable: Sequence[servers.PlacedServer],
-    groups: Mapping[str, ServerGroup] = MappingProxyType({}),
-    hypervisors: drains.Hypervisors = drains.NO_HYPERVISORS,
-) -> tuple[int, int] | None:
-    """``(moves, their size)`` of the best plan by trying all; None if there is none."""
-    reached = {(frozenset[str](), drains.places(base)): (base, 0)}
-    for depth in range(len(movable) + 1):
-        sizes = [
-            total for current, total in reached.values() if spread(current, roots, name) <= within
-        ]
-        if sizes:
-            return depth, min(sizes)
-        after = {}
-        for (moved, _), (current, total) in reached.items():
-            for server in movable:
-                if server.key in moved:
-                    continue
-                allowed = brute_force.without_trees(current, [server.root_uuid])
-                for target in drains.targets_of(current, server, allowed, groups, hypervisors):
-                    if {base.providers[each].root_uuid for each in target}.isdisjoint(roots):
-                        continue
-                    new = drains.end(drains.begin(current, server, target), server)
-                    key = moved | {server.key}, drains.places(new)
-                    if key not in after or total + size(server) < after[key][1]:
-                        after[key] = new, total + size(server)
-        reached = after
-    return None
-
-
-def check_steps(
-    base: state.CloudState,
-    answer: balance.Balanced,
-    groups: Mapping[str, ServerGroup] = MappingProxyType({}),
-    hypervisors: drains.Hypervisors = drains.NO_HYPERVISORS,
-) -> state.CloudState:
-    """Claim each step with nova's doubled allocations; the engine checks each claim."""
-    for step in answer.steps:
-        claimed = drains.allocations_of(step.option)
-        allowed = brute_force.without_trees(base, [step.server.root_uuid])
-        possible = drains.targets_of(base, step.server, allowed, groups, hypervisors)
-        assert claimed in list(possible)
-        base = drains.end(drains.begin(base, step.server, claimed), step.server)
-    return base
-
-
 @pytest.mark.seeds(60, long=500)
 def test_a_plan_exists_if_one_does_and_has_the_fewest_and_smallest_moves(seed: int) -> None:
     draw = random.Random(f"balance {seed}")
@@ -112,27 +55,28 @@ def test_a_plan_exists_if_one_does_and_has_the_fewest_and_smallest_moves(seed: i
     moves = drains.moves_of(base, known, (), groups.values())
     part = balance.EvenPart(roots, name, movable)
     answer = balance.find(moves, part, float(within), NEVER, {}, effort=EFFORT)
-    expected = least(base, roots, name, within, movable, groups, hypervisors)
-    after = check_steps(base, answer, groups, hypervisors)
+    expected = drains.least(
+        base,
+        lambda current: spread(current, roots, name) <= within,
+        movable,
+        len(movable),
+        groups,
+        hypervisors,
+        only_to=roots,
+    )
+    after = drains.follow(base, answer.steps, (), groups, hypervisors)
     assert {it.root: Fraction(it.used, it.capacity) for it in answer.after} == amounts(
         after, roots, name
     )
     assert spread(after, roots, name) >= answer.least_spread - evenness.TOLERANCE
     assert answer.is_reached == (expected is not None)
     if expected is not None:
-        assert (len(answer.steps), sum(size(step.server) for step in answer.steps)) == expected
+        assert drains.size_of_steps(answer.steps) == expected
         assert (answer.at_least, answer.is_smallest) == (expected[0], True)
-        again = moves_after(after, groups)
-        assert balance.find(again, part_after(after, part), float(within), NEVER, {}).steps == ()
-
-
-def moves_after(base: state.CloudState, groups: Mapping[str, ServerGroup]) -> places.Moves:
-    return drains.moves_of(base, None, (), groups.values())
-
-
-def part_after(base: state.CloudState, part: balance.EvenPart) -> balance.EvenPart:
-    movable = [it for it in drains.placed(base) if it.root_uuid in part.roots]
-    return balance.EvenPart(part.roots, part.name, movable)
+        again = drains.moves_of(after, None, (), groups.values())
+        movable = [it for it in drains.placed(after) if it.root_uuid in roots]
+        part = balance.EvenPart(roots, name, movable)
+        assert balance.find(again, part, float(within), NEVER, {}).steps == ()
 
 
 class Flat:
@@ -158,16 +102,16 @@ class Flat:
         self.start = tuple((each[0], each[1]) for each in left)
 
     def base(self) -> state.CloudState:
-        base = clouds.cloud(
+        return clouds.cloud(
             *(
                 provider(f"h{at}", VCPU=vcpus, MEMORY_MB=memory)
                 for at, (vcpus, memory) in enumerate(self.capacity)
-            )
+            ),
+            servers={
+                f"s{at:02}": {f"h{host}": {"VCPU": amount, "MEMORY_MB": memory}}
+                for at, (host, amount, memory) in enumerate(self.servers)
+            },
         )
-        for at, (host, amount, memory) in enumerate(self.servers):
-            held = {f"h{host}": {"VCPU": amount, "MEMORY_MB": memory}}
-            base = brute_force.claim(base, f"s{at:02}", held)
-        return base
 
     def is_even(self, left: Sequence[tuple[int, int]], within: Fraction) -> bool:
         shares = [
@@ -233,13 +177,12 @@ def test_up_to_twelve_servers_on_six_hosts_move_as_little_as_possible(seed: int)
     # A search that is not compared need not end.
     effort = 10_000 if isinstance(expected, int) else EFFORT
     answer = balance.find(moves, part, float(within), NEVER, flavors, effort=effort)
-    after = check_steps(base, answer)
+    after = drains.follow(base, answer.steps)
     if isinstance(expected, int):
         assert answer.is_reached == (spread(after, roots, "VCPU") <= within)
         assert not answer.is_reached or len(answer.steps) >= expected
     else:
         assert answer.is_reached == (expected is not None)
     if isinstance(expected, tuple):
-        moved = len(answer.steps), sum(size(step.server) for step in answer.steps)
-        assert moved == expected
+        assert drains.size_of_steps(answer.steps) == expected
         assert answer.at_least == expected[0]

@@ -5,14 +5,12 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Collection, Hashable, Iterator, Sequence
 
 import pytest
 
 from osc_placement.engine import state
 from osc_placement.engine.candidates import budget as budgets
-from osc_placement.nova.values import ServerGroup
 from osc_placement.search import placing
 from osc_placement.workflows.cloud import nova_servers, servers
 from osc_placement.workflows.cloud.hosts import hosts_of
@@ -26,9 +24,6 @@ from tests.unit.workflows.moving.test_reserve_plan import survives
 EFFORT = 1_000_000
 #: States of which brute force tries all sequences of legs.
 MOST_STATES = 300
-
-Groups = Mapping[str, ServerGroup]
-NO_GROUPS: Groups = MappingProxyType({})
 
 
 class Refill(drains.Pack):
@@ -59,7 +54,7 @@ class BruteForce:
     def __init__(
         self,
         rules: legs.LegRules,
-        groups: Groups,
+        groups: drains.Groups,
         safe: Sequence[tuple[str, ...]] = (),
     ) -> None:
         self._rules, self._groups, self._safe = rules, groups, safe
@@ -88,7 +83,7 @@ class BruteForce:
                 yield current
             for server in waiting:
                 for target in drains.targets_of(current, server, elsewhere, self._groups):
-                    reached.append(drains.end(drains.begin(current, server, target), server))
+                    reached.append(drains.move(current, server, target))
 
     def allows(self, roots: Sequence[str]) -> bool:
         zones = [self._rules.zone_of.get(root, "") for root in roots]
@@ -138,7 +133,7 @@ def check(
     base: state.CloudState,
     answer: legs.Legs,
     force: BruteForce,
-    groups: Groups,
+    groups: drains.Groups,
     safe: Sequence[tuple[str, ...]] = (),
 ) -> None:
     """Claim each step with nova's doubled allocations, and look at each moment."""
@@ -146,10 +141,7 @@ def check(
     for leg in answer.legs:
         assert force.allows(leg.roots)
         for step in leg.steps:
-            claimed = drains.allocations_of(step.option)
-            elsewhere = brute_force.without_trees(base, leg.roots)
-            assert claimed in list(drains.targets_of(base, step.server, elsewhere, groups))
-            base = drains.end(drains.begin(base, step.server, claimed), step.server)
+            base = drains.follow(base, [step], leg.roots, groups)
             for failed in safe:
                 if set(failed).isdisjoint(leg.roots):
                     assert survives(base, failed, leg.roots, groups)
@@ -194,9 +186,8 @@ def test_the_most_hosts_are_emptied_in_the_fewest_legs(failures: int, seed: int)
 
 
 def test_only_the_servers_of_the_first_leg_move_twice() -> None:
-    base = clouds.cloud(*(provider(name, VCPU=4) for name in "abcd"))
-    for name in "abcd":
-        base = brute_force.claim(base, f"on {name}", {name: {"VCPU": 2}})
+    hosts = [provider(name, VCPU=4) for name in "abcd"]
+    base = clouds.cloud(*hosts, servers={f"on {name}": f"{name} 2" for name in "abcd"})
     answer = legs.find(drains.moves_of(base), "abcd", legs.LegRules(at_once=1), preference)
     moves = {
         leg.roots: [(it.server.uuid, it.option.root_uuid) for it in leg.steps]
@@ -223,9 +214,8 @@ def test_the_rules_say_how_few_legs_can_have_all_hosts(
 
 
 def test_a_host_that_cannot_be_emptied_is_left_and_the_others_are_not() -> None:
-    base = clouds.cloud(provider("a", VCPU=8), provider("b", VCPU=4), provider("c", VCPU=4))
-    for name, host, amount in (("large", "a", 6), ("small", "b", 2)):
-        base = brute_force.claim(base, name, {host: {"VCPU": amount}})
+    hosts = provider("a", VCPU=8), provider("b", VCPU=4), provider("c", VCPU=4)
+    base = clouds.cloud(*hosts, servers={"large": "a 6", "small": "b 2"})
     answer = legs.find(drains.moves_of(base), "abc", legs.LegRules(at_once=1), preference)
     assert [leg.roots for leg in answer.legs] == [("c",), ("b",)]
     assert (answer.left, answer.is_proven) == (("a",), True)

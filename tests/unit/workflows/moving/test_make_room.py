@@ -3,13 +3,11 @@
 
 from __future__ import annotations
 
+import functools
 import random
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
 
 import pytest
 
-from osc_placement import microversion
 from osc_placement.engine import state
 from osc_placement.engine.candidates import budget as budgets
 from osc_placement.model import candidate
@@ -17,7 +15,7 @@ from osc_placement.nova.values import ServerGroup
 from osc_placement.workflows.cloud import servers
 from osc_placement.workflows.cloud.hosts import hosts_of
 from osc_placement.workflows.moving import fewest, make_room, places as capacity_moves
-from tests.support.candidates import cloud_builder, clouds
+from tests.support.candidates import clouds
 from tests.support.candidates.clouds import group, provider, query
 from tests.support.capacity import brute_force, cases, drains
 
@@ -35,59 +33,18 @@ def fits(base: state.CloudState, asked: candidate.CandidateQuery, number: int) -
     return brute_force.fit(base, [asked] * number, lambda found: drains.is_on_host(base, found))
 
 
-def size(server: servers.PlacedServer) -> int:
-    return sum(sum(each.values()) for each in server.allocations.values())
-
-
-def least(
-    base: state.CloudState,
-    asked: candidate.CandidateQuery,
-    number: int,
-    limit: int,
-    known: Sequence[servers.PlacedServer] | None = None,
-    groups: Mapping[str, ServerGroup] = MappingProxyType({}),
-    hypervisors: drains.Hypervisors = drains.NO_HYPERVISORS,
-) -> tuple[int, int] | None:
-    """``(moves, their size)`` of the best plan; None if so many moves are not enough."""
-    known = drains.placed(base) if known is None else known
-    state_of = drains.places if groups else brute_force.usage
-    reached = {(frozenset[str](), state_of(base)): (base, 0)}
-    for depth in range(limit + 1):
-        sizes = [moved for current, moved in reached.values() if fits(current, asked, number)]
-        if sizes:
-            return depth, min(sizes)
-        after = {}
-        for (moved, _), (current, total) in reached.items():
-            for server in known:
-                if server.key in moved:
-                    continue
-                allowed = brute_force.without_trees(current, [server.root_uuid])
-                for target in drains.targets_of(current, server, allowed, groups, hypervisors):
-                    new = drains.end(drains.begin(current, server, target), server)
-                    key = moved | {server.key}, state_of(new)
-                    sums = total + size(server)
-                    if key not in after or sums < after[key][1]:
-                        after[key] = new, sums
-        reached = after
-    return None
-
-
 def check(base: state.CloudState, asked: candidate.CandidateQuery, number: int, limit: int) -> int:
     moves, room = found(base, asked, number, limit)
-    expected = least(base, asked, number, limit)
+    is_reached = functools.partial(fits, asked=asked, number=number)
+    expected = drains.least(base, is_reached, drains.placed(base), limit)
     if expected is None:
         assert room.steps is None
         assert room.at_least == limit + 1
         return -1
     assert room.steps is not None
-    assert (len(room.steps), sum(size(move.server) for move in room.steps)) == expected
+    assert drains.size_of_steps(room.steps) == expected
     assert room.is_proven
-    after = base
-    for move in room.steps:
-        after = drains.end(
-            drains.begin(after, move.server, drains.allocations_of(move.option)), move.server
-        )
-    assert fits(after, asked, number)
+    assert fits(drains.follow(base, room.steps), asked, number)
     assert moves
     return len(room.steps)
 
@@ -95,9 +52,7 @@ def check(base: state.CloudState, asked: candidate.CandidateQuery, number: int, 
 @pytest.mark.seeds(100, long=1000)
 def test_no_plan_has_fewer_moves_or_smaller_servers(seed: int) -> None:
     draw = random.Random(f"make room {seed}")
-    base = brute_force.small_state(draw)
-    queries = [cloud_builder.draw_query(draw, base, microversion.MAXIMUM) for _ in range(4)]
-    base, _ = brute_force.with_servers(draw, base, queries)
+    base, queries = brute_force.cloud_with_servers(draw, 4)
     check(base, draw.choice(queries), draw.choice((1, 1, 2)), 2)
 
 
@@ -111,10 +66,10 @@ def test_room_is_made_in_flat_clouds_and_in_shared_pools() -> None:
         else:
             names = "abcd"[: draw.randint(2, 4)]
             base = clouds.cloud(*(provider(name, VCPU=draw.randint(4, 6)) for name in names))
-            for number in range(draw.randint(3, 6)):
-                amounts = query(group(VCPU=draw.randint(1, 3)))
-                if possible := list(brute_force.claims(base, amounts)):
-                    base = brute_force.claim(base, f"s{number}", draw.choice(possible))
+            number = draw.randint(3, 6)
+            base = brute_force.filled(
+                draw, base, number, lambda draw=draw: query(group(VCPU=draw.randint(1, 3)))
+            )
             asked = query(group(VCPU=draw.randint(3, 5)))
         numbers.append(check(base, asked, draw.choice((1, 1, 2)), 3))
     assert {-1, 0, 1, 2} <= set(numbers)
@@ -130,28 +85,20 @@ def test_conditions_of_nova_and_server_groups_are_kept_by_the_fewest_moves(seed:
     wanted = cases.wanted(asked)
     moves = drains.moves_of(base, movable, [wanted], groups.values())
     room = make_room.find(moves, wanted, number, movable, limit)
-    expected = least(base, asked, number, limit, movable, groups, hypervisors)
+    is_reached = functools.partial(fits, asked=asked, number=number)
+    expected = drains.least(base, is_reached, movable, limit, groups, hypervisors)
     if expected is None:
         assert (room.steps, room.at_least) == (None, limit + 1)
         return
     assert room.steps is not None
-    assert (len(room.steps), sum(size(move.server) for move in room.steps)) == expected
+    assert drains.size_of_steps(room.steps) == expected
     assert room.is_proven
-    current = base
-    for move in room.steps:
-        claimed = drains.allocations_of(move.option)
-        allowed = brute_force.without_trees(current, [move.server.root_uuid])
-        possible = drains.targets_of(current, move.server, allowed, groups, hypervisors)
-        assert claimed in list(possible)
-        current = drains.end(drains.begin(current, move.server, claimed), move.server)
-    assert fits(current, asked, number)
+    assert fits(drains.follow(base, room.steps, (), groups, hypervisors), asked, number)
 
 
 def test_a_server_moves_to_make_room_for_another_one() -> None:
-    base = clouds.cloud(provider("a", VCPU=4), provider("b", VCPU=4), provider("c", VCPU=1))
-    base = brute_force.claim(base, "s", {"a": {"VCPU": 3}})
-    base = brute_force.claim(base, "t", {"b": {"VCPU": 1}})
-    base = brute_force.claim(base, "u", {"b": {"VCPU": 1}})
+    hosts = provider("a", VCPU=4), provider("b", VCPU=4), provider("c", VCPU=1)
+    base = clouds.cloud(*hosts, servers={"s": "a 3", "t": "b 1", "u": "b 1"})
     _, room = found(base, query(group(VCPU=4)), 1, 3)
     assert room.steps is not None
     assert [(move.server.uuid, move.option.root_uuid) for move in room.steps] == [
@@ -161,9 +108,8 @@ def test_a_server_moves_to_make_room_for_another_one() -> None:
 
 
 def test_a_server_that_leaves_its_host_makes_place_for_another_of_its_group() -> None:
-    base = clouds.cloud(provider("a", VCPU=4), provider("b", VCPU=2), provider("c", VCPU=2))
-    for name, host, amount in (("s", "a", 2), ("t", "b", 1), ("u", "c", 1)):
-        base = brute_force.claim(base, name, {host: {"VCPU": amount}})
+    hosts = provider("a", VCPU=4), provider("b", VCPU=2), provider("c", VCPU=2)
+    base = clouds.cloud(*hosts, servers={"s": "a 2", "t": "b 1", "u": "c 1"})
     groups = [ServerGroup("g", "web", "anti-affinity", ("s", "t"))]
     known = drains.placed(base, groups=groups)
     asked = cases.wanted(query(group(VCPU=4)))
@@ -176,9 +122,10 @@ def test_a_server_that_leaves_its_host_makes_place_for_another_of_its_group() ->
 
 
 def test_without_time_the_bound_is_what_was_proven() -> None:
-    base = clouds.cloud(*(provider(f"h{number}", VCPU=8) for number in range(9)))
-    for number in range(27):
-        base = brute_force.claim(base, f"s{number}", {f"h{number % 9}": {"VCPU": 2}})
+    base = clouds.cloud(
+        *(provider(f"h{number}", VCPU=8) for number in range(9)),
+        servers={f"s{number}": f"h{number % 9} 2" for number in range(27)},
+    )
     known = servers.servers_on(base, hosts_of(base))
     asked = cases.wanted(query(group(VCPU=8)))
     moves = capacity_moves.Moves(base, known, budgets.SearchBudget(0.2), more=[asked])

@@ -6,15 +6,13 @@ from __future__ import annotations
 import functools
 import itertools
 import random
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Sequence
 
 import pytest
 
 from osc_placement.engine import state
 from osc_placement.engine.candidates import budget as budgets
 from osc_placement.model import allocation
-from osc_placement.nova.values import ServerGroup
 from osc_placement.workflows.cloud import nova_servers, servers
 from osc_placement.workflows.cloud.hosts import hosts_of
 from osc_placement.workflows.moving import reserve_plan, steps
@@ -27,7 +25,7 @@ def survives(
     base: state.CloudState,
     failed: Sequence[str],
     stopped: Sequence[str],
-    groups: Mapping[str, ServerGroup] = MappingProxyType({}),
+    groups: drains.Groups = drains.NO_GROUPS,
 ) -> bool:
     """Whether the servers of failed hosts can be claimed on hosts that did not fail or stop."""
     lost = [
@@ -93,9 +91,8 @@ def test_every_failure_that_was_survived_is_survived_after_each_step(
 
 
 def test_a_server_stays_if_its_move_would_use_the_reserve() -> None:
-    base = clouds.cloud(*(provider(name, VCPU=4) for name in "abc"))
-    for name in "abc":
-        base = brute_force.claim(base, f"on {name}", {name: {"VCPU": 2}})
+    hosts = [provider(name, VCPU=4) for name in "abc"]
+    base = clouds.cloud(*hosts, servers={f"on {name}": f"{name} 2" for name in "abc"})
     moves = drains.moves_of(base)
     answers = {}
     for failures in (1, 2):

@@ -15,7 +15,7 @@ from osc_placement.workflows.cloud.hosts import hosts_of
 from osc_placement.workflows.moving import places as capacity_moves, steps
 from tests.support.candidates import clouds
 from tests.support.candidates.clouds import provider
-from tests.support.capacity import brute_force, drains
+from tests.support.capacity import drains
 
 
 def planned(
@@ -74,13 +74,7 @@ def test_conditions_of_nova_and_server_groups_hold_at_every_step(seed: int) -> N
     expected = drains.has_order(base, waiting, stopped, groups, hypervisors)
     assert (not schedule.left) == expected
     assert schedule.is_proven
-    elsewhere = brute_force.without_trees(base, stopped)
-    current = base
-    for step in schedule.steps:
-        claimed = drains.allocations_of(step.option)
-        possible = drains.targets_of(current, step.server, elsewhere, groups, hypervisors)
-        assert claimed in list(possible)
-        current = drains.end(drains.begin(current, step.server, claimed), step.server)
+    drains.follow(base, schedule.steps, stopped, groups, hypervisors)
     drains.carry_out(base, schedule.steps)
 
 
@@ -111,27 +105,14 @@ def test_steps_that_need_a_freed_pool_are_in_a_later_wave() -> None:
         provider("pool", traits=clouds.SHARES, aggregates="A", DISK_GB=26),
         provider("a", aggregates="A", VCPU=2),
         provider("b", aggregates="A", VCPU=2),
+        servers={name: {"a": {"VCPU": 1}, "pool": {"DISK_GB": 8}} for name in "st"},
     )
-    for name in ("s", "t"):
-        base = brute_force.claim(base, name, {"a": {"VCPU": 1}, "pool": {"DISK_GB": 8}})
     _, schedule = planned(base, ["a"], parallel=5)
     assert [(step.server.uuid, step.wave) for step in schedule.steps] == [("t", 1), ("s", 2)]
 
 
 def test_without_time_it_is_not_proven_that_servers_stay() -> None:
-    draw = random.Random("hard")
-    new = [{name: draw.randint(40, 60) for name in ("VCPU", "DISK_GB")} for _ in range(9)]
-    base = clouds.cloud(
-        provider("old", VCPU=2000, DISK_GB=2000),
-        *(provider(f"h{number}", **offers) for number, offers in enumerate(new)),
-    )
-    left = {name: sum(offers[name] for offers in new) for name in ("VCPU", "DISK_GB")}
-    number = 0
-    while min(left.values()) > 25:
-        amounts = {name: draw.randint(7, 23) for name in left}
-        left = {name: amount - amounts[name] for name, amount in left.items()}
-        base = brute_force.claim(base, f"s{number}", {"old": amounts})
-        number += 1
+    base = drains.hard(random.Random("hard"), "old")
     known = servers.servers_on(base, ["old"])
     moves = capacity_moves.Moves(base, known, budgets.SearchBudget(0.001))
     schedule = steps.schedule(moves, ["old"], known, drains.Pack())

@@ -3,14 +3,13 @@
 
 from __future__ import annotations
 
-import collections
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import pytest
 
 from osc_placement import microversion
-from osc_placement.engine import allocation, draft, state
+from osc_placement.engine import state
 from osc_placement.engine.candidates import budget as budgets
 from osc_placement.nova.values import ServerGroup
 from osc_placement.scheduling.answer import Answer
@@ -19,23 +18,18 @@ from osc_placement.workflows.cloud.hosts import hosts_of
 from osc_placement.workflows.moving import places as capacity_moves, stop
 from tests.support.candidates import cloud_builder, clouds
 from tests.support.candidates.clouds import group, provider, query
-from tests.support.capacity import brute_force, cases
+from tests.support.capacity import brute_force, cases, drains
 from tests.support.clouds import compute_services
 
 
 def draw_cloud(draw: random.Random) -> state.CloudState:
-    base = brute_force.small_state(draw)
-    queries = [cloud_builder.draw_query(draw, base, microversion.MAXIMUM) for _ in range(6)]
-    return brute_force.with_servers(draw, base, queries)[0]
-
-
-Groups = Sequence[ServerGroup]
+    return brute_force.cloud_with_servers(draw, 6)[0]
 
 
 def moves_of(
-    base: state.CloudState, groups: Groups = (), seconds: float | None = None
+    base: state.CloudState, groups: drains.Groups = drains.NO_GROUPS, seconds: float | None = None
 ) -> capacity_moves.Moves:
-    members = cases.members(base, groups)
+    members = cases.members(base, groups.values())
     found = servers.servers_on(base, hosts_of(base), groups=members)
     budget = budgets.SearchBudget(seconds)
     return capacity_moves.Moves(base, found, budget, groups=members, root_of=cases.root_of)
@@ -71,14 +65,10 @@ def carry_out(base: state.CloudState, moves: capacity_moves.Moves, found: stop.S
     """Move all servers at once; the engine checks the new allocations."""
     moved = moves.servers_on(found.hosts)
     assert found.placement.keys() == {server.key for server in moved}
-    claims = []
-    for server in moved:
-        allocations: dict[str, dict[str, int]] = {}
-        for (uuid, name), amount in found.placement[server.key].amounts.items():
-            assert base.providers[uuid].root_uuid not in found.hosts
-            allocations.setdefault(uuid, {})[name] = amount
-        claims.append(allocation.Claim(server.uuid, allocations))
-    allocation.write(draft.Draft(base, now=0.0), claims)
+    claimed = {it.uuid: drains.allocations_of(found.placement[it.key]) for it in moved}
+    roots = {base.providers[uuid].root_uuid for target in claimed.values() for uuid in target}
+    assert roots.isdisjoint(found.hosts)
+    brute_force.written(base, claimed)
 
 
 @pytest.mark.parametrize("number", range(40))
@@ -141,15 +131,9 @@ def test_no_server_moves_to_a_host_that_the_compute_filter_refuses(seed: int) ->
     assert accepted.isdisjoint(moves.not_counted)
 
 
-def with_server(
-    base: state.CloudState, name: str, **allocations: dict[str, int]
-) -> state.CloudState:
-    return brute_force.claim(base, name, allocations)
-
-
 def test_the_constraint_that_prevents_a_move_is_named() -> None:
-    base = clouds.cloud(provider("a", VCPU=4), provider("b", VCPU=4, traits="T"))
-    base = with_server(base, "s", a={"VCPU": 2})
+    hosts = provider("a", VCPU=4), provider("b", VCPU=4, traits="T")
+    base = clouds.cloud(*hosts, servers={"s": "a 2"})
     known = cases.of_servers({"s": query(group(VCPU=2, forbidden="T"))})
     found = servers.servers_on(base, ["a"], known)
     verdict = stop.may_stop(capacity_moves.Moves(base, found, budgets.SearchBudget()), ["a"])
@@ -160,9 +144,8 @@ def test_the_constraint_that_prevents_a_move_is_named() -> None:
 
 
 def test_servers_that_do_not_fit_together_are_named_with_the_class() -> None:
-    base = clouds.cloud(provider("a", VCPU=4), provider("b", VCPU=3))
-    base = with_server(base, "small", a={"VCPU": 1})
-    base = with_server(base, "large", a={"VCPU": 3})
+    hosts = provider("a", VCPU=4), provider("b", VCPU=3)
+    base = clouds.cloud(*hosts, servers={"small": "a 1", "large": "a 3"})
     verdict = stop.may_stop(moves_of(base), ["a"])
     assert verdict.answer is Answer.NO
     assert [each.server.uuid for each in verdict.unplaced] == ["large"]
@@ -174,35 +157,15 @@ def test_a_server_keeps_the_groups_of_its_providers() -> None:
         provider("a", VCPU=4),
         provider("a-pf", "a", VGPU=2),
         provider("nfs", traits=clouds.SHARES, aggregates="A", DISK_GB=10),
+        servers={"s": {"a": {"VCPU": 1}, "a-pf": {"VGPU": 1}, "nfs": {"DISK_GB": 2}}},
     )
-    base = with_server(base, "s", a={"VCPU": 1}, **{"a-pf": {"VGPU": 1}, "nfs": {"DISK_GB": 2}})
     (found,) = servers.servers_on(base, ["a"])
     assert found.query.groups == (group(DISK_GB=2, VCPU=1), group("1", VGPU=1))
     assert found.query.root_forbidden == {servers.DISABLED}
 
 
 def test_without_time_the_answer_is_unknown() -> None:
-    # Amounts of two classes that almost fill the other hosts: a proof would take very long.
-    draw = random.Random("hard")
-    base = clouds.cloud(
-        *(provider(f"old{n}", VCPU=1000, DISK_GB=1000) for n in range(2)),
-        *(
-            provider(f"h{n}", VCPU=draw.randint(40, 60), DISK_GB=draw.randint(40, 60))
-            for n in range(9)
-        ),
-    )
-    left = {
-        name: sum(base.providers[f"h{n}"].inventories[name].capacity for n in range(9))
-        for name in ("VCPU", "DISK_GB")
-    }
-    number = 0
-    while True:
-        amounts = {name: draw.randint(7, 23) for name in left}
-        left = {name: amount - amounts[name] for name, amount in left.items()}
-        if min(left.values()) < 2:
-            break
-        base = with_server(base, f"s{number}", **{f"old{number % 2}": amounts})
-        number += 1
+    base = drains.hard(random.Random("hard"), "old0", "old1")
     verdict = stop.may_stop(moves_of(base, seconds=0.001), ["old0", "old1"])
     assert verdict.answer is Answer.UNKNOWN
     assert verdict.reason == "The search took more than 0.001 seconds."
@@ -212,7 +175,7 @@ def fit(
     base: state.CloudState,
     moved: Sequence[servers.PlacedServer],
     chosen: Sequence[str],
-    groups: Groups,
+    groups: drains.Groups,
     before: state.CloudState,
 ) -> bool:
     """Whether brute force finds a place for each server; no provider shares.
@@ -223,75 +186,49 @@ def fit(
         return True
     server, *others = moved
     return any(
-        admits(base, server.uuid, base.providers[next(iter(each))].root_uuid, groups, before)
-        and fit(brute_force.claim(base, server.uuid, each), others, chosen, groups, before)
-        for each in brute_force.claims(base, server.query, brute_force.without_trees(base, chosen))
+        admits(base, server, base.providers[next(iter(target))].root_uuid, groups, before)
+        and fit(brute_force.claim(base, server.uuid, target), others, chosen, groups, before)
+        for target in brute_force.claims(
+            base, server.query, brute_force.without_trees(base, chosen)
+        )
     )
 
 
 def admits(
-    base: state.CloudState, uuid: str, root: str, groups: Groups, before: state.CloudState
+    base: state.CloudState,
+    server: servers.PlacedServer,
+    root: str,
+    groups: drains.Groups,
+    before: state.CloudState,
 ) -> bool:
     """Nova's rules: anti-affinity compares the host with those of the other members, and affinity
     with those of all members, the present host of the server included.
     """
-    for own in groups:
-        if uuid in own.members:
-            hosts = collections.Counter(
-                each
-                for member in own.members
-                if member != uuid
-                for each in cases.hosts_of_server(base, member)
-            )
-            if own.policy == "affinity":
-                return any(root in cases.hosts_of_server(before, member) for member in own.members)
-            return hosts[root] < own.most_per_host
-    return True
+    return drains.admits(before if server.together else base, server, groups, root)
 
 
 def draw_nested_cloud(draw: random.Random) -> state.CloudState:
     """A cloud without sharing providers."""
     while True:
-        base = brute_force.small_state(draw)
-        queries = [cloud_builder.draw_query(draw, base, microversion.MAXIMUM) for _ in range(6)]
-        base, _ = brute_force.with_servers(draw, base, queries)
+        base = draw_cloud(draw)
         if not base.with_trait[clouds.SHARES] and hosts_of(base):
             return base
 
 
 def draw_dense_cloud(draw: random.Random) -> state.CloudState:
     """Flat hosts with room for most servers, so that the server groups decide."""
-    base = clouds.cloud(
-        *(provider(f"h{n}", VCPU=draw.randint(3, 5)) for n in range(draw.randint(3, 5)))
+    hosts = [provider(f"h{n}", VCPU=draw.randint(3, 5)) for n in range(draw.randint(3, 5))]
+    return brute_force.filled(
+        draw,
+        clouds.cloud(*hosts),
+        draw.randint(4, 7),
+        lambda: query(group(VCPU=draw.choice((1, 1, 1, 2)))),
     )
-    for number in range(draw.randint(4, 7)):
-        host, amount = draw.choice(list(base.providers)), draw.choice((1, 1, 1, 2))
-        if (
-            base.used(host).get("VCPU", 0) + amount
-            <= base.providers[host].inventories["VCPU"].total
-        ):
-            base = brute_force.claim(base, f"s{number}", {host: {"VCPU": amount}})
-    return base
-
-
-def draw_groups(draw: random.Random, base: state.CloudState, policies: Sequence[str]) -> Groups:
-    """One or two server groups; a server has at most one."""
-    numbers = [draw.randrange(3) for _ in base.consumers]
-    return [
-        ServerGroup(
-            f"g{number}",
-            f"group {number}",
-            draw.choice(policies),
-            tuple(uuid for uuid, own in zip(base.consumers, numbers, strict=True) if own == number),
-            draw.choice((1, 1, 2)),
-        )
-        for number in range(draw.randint(1, 2))
-    ]
 
 
 def check(draw: random.Random, base: state.CloudState, policies: Sequence[str]) -> bool:
     """Compare an answer with brute force; whether the server groups decide it."""
-    groups = draw_groups(draw, base, policies)
+    groups = drains.draw_groups(draw, base, policies)
     hosts = hosts_of(base)
     chosen = tuple(draw.sample(hosts, draw.randint(1, max(len(hosts) - 1, 1))))
     moves = moves_of(base, groups)
@@ -303,37 +240,26 @@ def check(draw: random.Random, base: state.CloudState, policies: Sequence[str]) 
     if expected:
         after = released
         for server in moved:
-            option = verdict.placement[server.key]
-            after = brute_force.claim(after, server.uuid, as_allocations(option.amounts, after))
+            target = drains.allocations_of(verdict.placement[server.key])
+            after = brute_force.claim(after, server.uuid, target)
         assert_kept(after, moved, groups, base)
     else:
         left_out = {each.server.key for each in verdict.unplaced}
         kept = [each for each in moved if each.key not in left_out]
         assert left_out
         assert moves.place(chosen, kept) is not None
-    return expected != fit(released, moved, chosen, [], base)
-
-
-def as_allocations(
-    amounts: Mapping[tuple[str, str], int], base: state.CloudState
-) -> dict[str, dict[str, int]]:
-    """The allocations of an option, without the places of server groups."""
-    found: dict[str, dict[str, int]] = {}
-    for (uuid, name), amount in amounts.items():
-        if name in base.providers[uuid].inventories:
-            found.setdefault(uuid, {})[name] = amount
-    return found
+    return expected != fit(released, moved, chosen, drains.NO_GROUPS, base)
 
 
 def assert_kept(
     after: state.CloudState,
     moved: Sequence[servers.PlacedServer],
-    groups: Groups,
+    groups: drains.Groups,
     before: state.CloudState,
 ) -> None:
     for server in moved:
         (root,) = cases.hosts_of_server(after, server.uuid)
-        assert admits(after, server.uuid, root, groups, before)
+        assert admits(brute_force.claim(after, server.uuid, {}), server, root, groups, before)
 
 
 @pytest.mark.seeds(30, long=1000)
@@ -361,23 +287,21 @@ REFUSING = "only hosts that take no server have room: "
 
 
 def test_a_full_server_group_is_named() -> None:
-    base = clouds.cloud(provider("a", VCPU=4), provider("b", VCPU=4))
-    base = brute_force.claim(base, "s", {"a": {"VCPU": 1}})
-    base = brute_force.claim(base, "t", {"b": {"VCPU": 1}})
-    moves = moves_of(base, [ServerGroup("g", "web", "anti-affinity", ("s", "t"))])
+    hosts = provider("a", VCPU=4), provider("b", VCPU=4)
+    base = clouds.cloud(*hosts, servers={"s": "a 1", "t": "b 1"})
+    moves = moves_of(base, {"g": ServerGroup("g", "web", "anti-affinity", ("s", "t"))})
     assert [each.reasons for each in stop.may_stop(moves, ["a"]).unplaced] == [
         (f"{REFUSING}b (ServerGroupAntiAffinityFilter: 1 member of server group web)",)
     ]
 
 
-AFFINITY = [ServerGroup("g", "web", "affinity", ("s", "t"))]
+AFFINITY = {"g": ServerGroup("g", "web", "affinity", ("s", "t"))}
 
 
 def with_two_servers(*hosts: tuple[str, int]) -> state.CloudState:
     """Hosts with so many VCPU; ``s`` is on a and ``t`` on c."""
-    base = clouds.cloud(*(provider(name, VCPU=total) for name, total in hosts))
-    base = brute_force.claim(base, "s", {"a": {"VCPU": 1}})
-    return brute_force.claim(base, "t", {"c": {"VCPU": 1}})
+    providers = [provider(name, VCPU=total) for name, total in hosts]
+    return clouds.cloud(*providers, servers={"s": "a 1", "t": "c 1"})
 
 
 def test_a_server_with_affinity_goes_to_its_group() -> None:
@@ -397,7 +321,7 @@ def test_no_server_of_a_group_with_affinity_leaves_the_last_host_of_the_group() 
     assert {each.reasons for each in verdict.unplaced} == {
         (f"{REFUSING}b (ServerGroupAffinityFilter: server group web is on a, c)",)
     }
-    alone = [ServerGroup("g", "web", "affinity", ("s",))]
+    alone = {"g": ServerGroup("g", "web", "affinity", ("s",))}
     assert stop.may_stop(moves_of(base, alone), ["a"]).answer is Answer.NO
 
 

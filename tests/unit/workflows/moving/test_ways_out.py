@@ -70,9 +70,10 @@ def test_after_each_change_the_server_has_a_target(kind: str, seed: int) -> None
 
 
 def test_what_a_host_lacks_is_named_for_hosts_that_may_be_targets() -> None:
-    base = clouds.cloud(*(provider(name, VCPU=8) for name in "abcd"))
-    for name, amount in (("a", 4), ("b", 6), ("c", 5), ("d", 7)):
-        base = brute_force.claim(base, f"on {name}", {name: {"VCPU": amount}})
+    base = clouds.cloud(
+        *(provider(name, VCPU=8) for name in "abcd"),
+        servers={"on a": "a 4", "on b": "b 6", "on c": "c 5", "on d": "d 7"},
+    )
     moves = drains.moves_of(base)
     (server,) = moves.servers_on(["a"])
     found = plan.smallest_changes(moves, base, server, ["a", "c"])
@@ -90,9 +91,8 @@ def test_what_a_host_lacks_is_named_for_hosts_that_may_be_targets() -> None:
 def test_no_change_is_named_for_a_host_that_the_server_group_excludes(
     policy: str, hosts: list[str]
 ) -> None:
-    base = clouds.cloud(*(provider(name, VCPU=4) for name in "abc"))
-    for name in "abc":
-        base = brute_force.claim(base, f"on {name}", {name: {"VCPU": 4}})
+    full = [provider(name, VCPU=4) for name in "abc"]
+    base = clouds.cloud(*full, servers={f"on {name}": f"{name} 4" for name in "abc"})
     groups = [ServerGroup("g", "group", policy, ("on a", "on b"), 1)] if policy else []
     moves = drains.moves_of(base, drains.placed(base, groups=groups), groups=groups)
     (server,) = moves.servers_on(["a"])
