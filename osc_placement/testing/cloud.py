@@ -77,10 +77,12 @@ class Cloud:
     Cloud().host("h1", VCPU=8, MEMORY_MB=16384).child("h1", "h1_gpu", VGPU=4)
 
     Placement's half has hosts, children and servers with allocations, nova's half nodes,
-    instances, migrations, flavors and host aggregates. One name is one UUID in both.
+    instances, migrations, flavors and host aggregates. One name is one UUID in both. ``host_name``
+    is nova's name of a node's host, such as ``"nova-{}"``.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, host_name: str = "{}") -> None:
+        self._host_name = host_name
         self._document: dict[str, Any] = {"providers": {}, "consumers": {}}
         self._hosts: dict[str, str] = {}
         self._nova: dict[str, list[dict[str, Any]]] = {name: [] for name in nova.PATHS}
@@ -138,20 +140,45 @@ class Cloud:
     def node(self, name: str, host: str = "", service: Any = None, **fields: Any) -> Self:
         """Add nova's compute node of the provider ``name``, and the service of its host.
 
-        ``host`` is nova's name of the host, by default that of the node. ``service`` are fields
-        of the service, such as ``{"state": "down"}``, and ``fields`` those of the node.
+        ``host`` is nova's name of the host. ``service`` are fields of the service, such as
+        ``{"state": "down"}``, and ``fields`` those of the node.
         """
-        self._hosts[name] = host = host or name
+        self._hosts[name] = host = host or self._host_name.format(name)
         self._nova["services"].append(nova.service(host, **(service or {})))
         self._nova["hypervisors"].append(nova.node(uuid_of(name), name, host, **fields))
         return self
 
-    def instance(self, name: str, node: str | None = None, **fields: Any) -> Self:
-        """Add a server of nova on a node; ``server`` adds its allocations. See ``nova.server``."""
+    def instance(self, name: str, /, node: str | None = None, **fields: Any) -> Self:
+        """Add a server of nova on a node; ``server`` adds its allocations. See ``nova.server``.
+
+        The field ``name`` is another display name.
+        """
         place = {"host": self._hosts[node], "node": node} if node else {}
         shown = {"name": name, **place, **fields}
         self._nova["servers"].append(nova.server(uuid_of(name), **shown))
         return self
+
+    def compute(self, *names: str, service: Any = None, **options: Any) -> Self:
+        """Add compute hosts: providers with ``options`` as of ``host``, and nova's nodes."""
+        for name in names:
+            self.host(name, **options).node(name, service=service)
+        return self
+
+    def delete_service(self, node: str) -> Self:
+        """Nova has no service and no node of this name any more; the provider stays."""
+        for kind, gone in (
+            ("services", {"host": self._hosts[node]}),
+            ("hypervisors", {"id": uuid_of(node)}),
+        ):
+            self._nova[kind] = [
+                item for item in self._nova[kind] if not gone.items() <= item.items()
+            ]
+        return self
+
+    def guest(self, name: str, node: str, vcpus: int = 1, **fields: Any) -> Self:
+        """Add a server of nova and its VCPU on the node; as of nova, without a consumer type."""
+        self.server(name, {node: {"VCPU": vcpus}}, type="unknown")
+        return self.instance(name, node, vcpus=vcpus, **fields)
 
     def migration(self, name: str, server: str, source: str, target: str, **fields: Any) -> Self:
         """Add a migration of a server between two nodes. See ``nova.migration``."""

@@ -33,14 +33,34 @@ from typing import Any, NamedTuple
 import pytest
 
 from osc_placement import testing
-from tests.support.functional_cloud import nova_recording
+from osc_placement.testing import nova
 from tests.support.peer import target as targets
 from tests.support.peer.shell import OpenStack, Outcome
+
+
+def nova_recording(answers: Mapping[str, Any], file: str = "nova.json") -> tuple[str, str]:
+    """The options for a recording of nova's answers, with empty lists for what they lack.
+
+    An answer of None is left out.
+    """
+    empty = nova.answers(aggregates=[], server_groups=[], servers=[], migrations=[])
+    recorded = {path: body for path, body in {**empty, **answers}.items() if body is not None}
+    pathlib.Path(file).write_text(json.dumps(recorded))
+    return "--os-nova-recording", file
+
+
+def hosts(*names: str, **services: Mapping[str, Any]) -> testing.Cloud:
+    """Compute hosts of 8 VCPU and 64 MiB; nova's name of the node ``a`` is ``nova-a``."""
+    cloud = testing.Cloud("nova-{}")
+    for name in names:
+        cloud.compute(name, service=services.get(name), VCPU=8, MEMORY_MB=64)
+    return cloud
 
 
 class State(NamedTuple):
     """A cloud, nova's answers, files in the working directory, and commands that went before.
 
+    ``nova`` changes the answers of nova that the cloud has, if it has a node; None is no answer.
     ``first`` is a state before this one, whose files stay; ``change`` changes files at the end.
     """
 
@@ -66,7 +86,10 @@ class State(NamedTuple):
 
     def run(self, openstack: OpenStack, line: str, *more: str) -> Outcome:
         """The outcome of a command line, with the recording of nova."""
-        options = () if self.nova is None else nova_recording(self.nova)
+        answers = self.cloud.nova() if isinstance(self.cloud, testing.Cloud) else {}
+        is_there = bool(answers.get("GET /v2.1/os-services", {}).get("services"))
+        answers = (answers if is_there else {}) | (self.nova or {})
+        options = nova_recording(answers) if answers else ()
         return openstack.run("", *options, *shlex.split(line), *more)
 
 

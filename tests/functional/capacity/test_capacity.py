@@ -11,14 +11,12 @@ import pytest
 
 from osc_placement import microversion, testing
 from osc_placement.search import placing
-from osc_placement.testing import nova
 from osc_placement.workflows.capacity import count
 from tests.support.candidates import cloud_builder, comparison
 from tests.support.capacity import brute_force
-from tests.support.functional_cloud import cloud_of, nova_of
 from tests.support.peer import fixtures, target as targets
 from tests.support.peer.shell import OpenStack
-from tests.support.rows import Row, State, table
+from tests.support.rows import Row, State, hosts as compute_hosts, table
 
 SHOW = "placement capacity show"
 REQUEST = f"{SHOW} --resource VCPU=2 --resource DISK_GB=10"
@@ -53,12 +51,19 @@ def with_added() -> testing.Cloud:
 
 def lopsided() -> State:
     """Three hosts of 8 VCPU in service, one that is disabled, and one of another kind."""
-    names = ("h0", "h1", "h2", "off")
-    cloud = cloud_of(names, s0="h0 4", s1="h0 2", s2="h1 2", s3="off 8").host("metal", CUSTOM_BM=1)
-    uuid = "d7e5c9a2-5f6c-4f5e-9c42-4a3d7b2f6a10"
-    zone = nova.aggregate(1, "rack", uuid, ["nova-h0", "nova-h1"], availability_zone="az1")
-    compute = nova_of(*names, services={"off": {"status": "disabled"}})
-    return State(cloud, {**compute, **nova.answers(aggregates=[zone])})
+    cloud = compute_hosts("h0", "h1", "h2", "off", off={"status": "disabled"})
+    cloud.host("metal", CUSTOM_BM=1).aggregate("rack", ["h0", "h1"], availability_zone="az1")
+    for name, host, amount in (("s0", "h0", 4), ("s1", "h0", 2), ("s2", "h1", 2), ("s3", "off", 8)):
+        cloud.server(name, {host: {"VCPU": amount}})
+    return State(cloud)
+
+
+def three(amount: int) -> State:
+    """Three hosts of 8 VCPU, each with one server."""
+    cloud = testing.Cloud()
+    for number in range(3):
+        cloud.host(f"h{number}", VCPU=8).server(f"s{number}", {f"h{number}": {"VCPU": amount}})
+    return State(cloud)
 
 
 #: ``cloud`` of "lopsided": 6, 2 and 0 of 8 are used.
@@ -77,9 +82,9 @@ STATES = {
         .host("step_size", VCPU={"total": 8, "step_size": 2})
     ),
     "large": State(testing.Cloud().host("one", **LARGE).host("two", **LARGE)),
-    "full servers": State(cloud_of(("h0", "h1", "h2"), s0="h0 8", s1="h1 8", s2="h2 8")),
+    "full servers": three(8),
     "lopsided": lopsided(),
-    "three servers": State(cloud_of(("h0", "h1", "h2"), s0="h0 2", s1="h1 2", s2="h2 2")),
+    "three servers": three(2),
 }
 VCPU = {"class": "VCPU", "requested": 2, "capacity": 8 + 6 + 9, "used": 1, "free": 22,
         "fits": 3 + 2 + 4, "left": 4, "fragmented": 4}  # fmt: skip

@@ -9,24 +9,26 @@ from typing import Any
 import pytest
 
 from osc_placement.nova import api
-from tests.support.functional_cloud import compute_hosts, create, flavor, nova_recording
+from osc_placement.testing import uuid_of
 from tests.support.peer.shell import OpenStack
+from tests.support.rows import State, hosts
 
 DEVICE = {"resources:FPGA": "1", "trait:CUSTOM_FPGA_A": "required"}
 CATALOG = {"token": {"catalog": [{"type": "accelerator"}]}}
 EXPLAIN = "allocation candidate explain --flavor accelerated"
 
 
-def answers(uuid: str, profiles: list[dict[str, Any]] | None) -> dict[str, Any]:
-    """Nova with one host, and a flavor; Cyborg with these profiles, None without Cyborg."""
-    listed = {"GET /v2/device_profiles": {"device_profiles": profiles}}
-    accelerated = flavor("accelerated", 1, accel__device_profile="dp1")
-    return {
-        **compute_hosts({"host": uuid}),
-        "GET /v2.1/flavors/detail": {"flavors": [accelerated]},
-        api.LOGIN: CATALOG if profiles is not None else {"token": {"catalog": []}},
-        **(listed if profiles is not None else {}),
+def with_profiles(profiles: list[dict[str, Any]] | None) -> State:
+    """A host with a device, and a flavor; Cyborg with these profiles, None without Cyborg."""
+    cloud = hosts().compute("host", VCPU=8, MEMORY_MB=64, traits=["COMPUTE_ACCELERATORS"])
+    cloud.child("host", "device", FPGA=1)
+    cloud.flavor("accelerated", ram=16, extra_specs={"accel:device_profile": "dp1"})
+    catalog = [{"type": "accelerator"}] if profiles is not None else []
+    answers = {
+        api.LOGIN: {"token": {"catalog": catalog}},
+        "GET /v2/device_profiles": None if profiles is None else {"device_profiles": profiles},
     }
+    return State(cloud, answers)
 
 
 @pytest.mark.parametrize(
@@ -47,16 +49,14 @@ def test_a_device_profile_is_a_part_of_the_request(
     words: str,
     openstack: OpenStack,
 ) -> None:
-    host = create(openstack, "host", VCPU=8, MEMORY_MB=64)
-    device = create(openstack, "device", "host", FPGA=1)
+    state = with_profiles(profiles)
+    state.arrange(openstack)
     for name in ("CUSTOM_FPGA_A", "CUSTOM_FPGA_B"):
         openstack.do("trait create", name)
-    openstack.do("resource provider trait set", device, "--trait", trait)
-    openstack.do("resource provider trait set", host, "--trait", "COMPUTE_ACCELERATORS")
-    nova = nova_recording(answers(host, profiles))
-    ended = openstack.run(EXPLAIN, *nova)
+    openstack.do("resource provider trait set", uuid_of("device"), "--trait", trait)
+    ended = state.run(openstack, EXPLAIN)
     assert ended.code == code, ended
     assert words in ended.stdout + ended.messages
-    audited = openstack.run("placement flavor audit", *nova, "-f", "json")
+    audited = state.run(openstack, "placement flavor audit -f json")
     assert words in audited.stdout
     assert (json.loads(audited.stdout)[0]["code"] == "one-host") is (code in (0, 4))

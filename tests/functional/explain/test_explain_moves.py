@@ -3,15 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from osc_placement import testing
+from osc_placement.testing import nova
 from osc_placement.testing.cloud import uuid_of
 from osc_placement.workflows.cloud import server_moves
-from tests.support.functional_cloud import flavor, migration, nova_of, server
 from tests.support.peer import fixtures
 from tests.support.peer.shell import OpenStack
 from tests.support.rows import Row, State, table
@@ -22,96 +22,81 @@ OF = f"{EXPLAIN} --server {SERVER}"
 MOVE = f"{OF} --for live-migrate"
 
 
-def cloud(**totals: int) -> testing.Cloud:
-    """Two hosts of 8 VCPU; on ``b`` a deleted server and a migration that is over hold 7."""
-    made = testing.Cloud()
+DELETED_SERVER = nova.server(
+    DELETED, name="ed", status="DELETED", vcpus=3, updated="2026-01-01T00:00:00Z"
+)
+LISTED = "GET /v2.1/servers/detail"
+
+
+def state(
+    status: str = "completed",
+    *,
+    totals: Mapping[str, int] = {},
+    of: str = "db",
+    kind: str = "live-migration",
+    source: str = "up",
+    hypervisors: Mapping[str, int] = {},
+    server: Mapping[str, Any] = {},
+    **answers: Any,
+) -> State:
+    """Two hosts of 8 VCPU; on ``b`` a deleted server and a migration that is over hold 7.
+
+    The server on ``a``, and another one on ``a`` that was on ``b``.
+    """
+    made = testing.Cloud("nova-{}").flavor("small", vcpus=2, ram=16).flavor("big", vcpus=6, ram=16)
     for name in ("a", "b"):
+        version = hypervisors.get(name, 0) * 1000000
+        node = {"hypervisor_type": "QEMU", "hypervisor_version": version} if hypervisors else {}
         made.host(name, VCPU=totals.get(name, 8), MEMORY_MB=64)
-    for name, host, amount in (
-        ("web", "a", 2),
-        ("db", "a", 2),
-        ("deleted", "b", 5),
-        ("move", "b", 2),
-    ):
+        made.node(name, service={"state": source} if name == "a" else {}, **node)
+    held = {"web": ("a", 2), "db": ("a", 2), "deleted": ("b", 5), "move": ("b", 2)}
+    for name, (host, amount) in held.items():
         made.server(name, {host: {"VCPU": amount, "MEMORY_MB": 16}}, type="unknown")
+    for name, fields in (("web", server), ("db", {})):
+        made.instance(name, "a", vcpus=2, ram=16, flavor="small", **fields)
+    made.migration("move", of, "b", "a", migration_type=kind, status=status)
+    own, other = made.nova()[LISTED]["servers"]
+    more = {
+        f"{LISTED}?deleted=true": [DELETED_SERVER],
+        f"{LISTED}?host=nova-a": [own, other],
+        f"{LISTED}?uuid={SERVER}": [own],
+        f"{LISTED}?uuid={OTHER}": [other],
+    }
+    return State(made, {path: {"servers": listed} for path, listed in more.items()} | answers)
+
+
+def no_provider() -> State:
+    """Nova has a host ``c``, whose provider nova-compute has not made."""
+    made = state()
+    made.cloud.node("c")
     return made
 
 
-def named(uuid: str, name: str, **fields: Any) -> dict[str, Any]:
-    """A server of the flavor small on ``a``."""
-    own = {**flavor("small", 2), "ephemeral": 0, "original_name": "small"}
-    return server(uuid, "a", **{"name": name, "flavor": own, **fields})
-
-
-def nova(
-    status: str = "completed",
-    *,
-    of: str = OTHER,
-    kind: str = "live-migration",
-    source: str = "up",
-    hypervisors: tuple[int, int] | None = None,
-    hosts: Sequence[str] = ("a", "b"),
-    moving: Mapping[str, Any] | None = None,
-    hidden: Sequence[str] = (),
-) -> dict[str, Any]:
-    """The server on ``a``, another one on ``a`` that was on ``b``."""
-    own, other = named(SERVER, "web", **(moving or {})), named(OTHER, "db")
-    nodes = {
-        name: {"hypervisor_type": "QEMU", "hypervisor_version": version * 1000000}
-        for name, version in zip(hosts, hypervisors or (), strict=False)
-    }
-    answers = nova_of(
-        *hosts,
-        flavors=[flavor("small", 2), flavor("big", 6)],
-        services={"a": {"state": source}},
-        nodes=nodes,
-        migrations=[migration(MIGRATION, of, kind, status, "b", "a")],
-    )
-    gone = server(DELETED, "a", status="DELETED", updated="2026-01-01T00:00:00Z")
-    gone["OS-EXT-SRV-ATTR:host"] = gone["OS-EXT-SRV-ATTR:hypervisor_hostname"] = None
-    return {
-        **answers,
-        **{
-            f"GET /v2.1/servers/detail{query}": {"servers": servers}
-            for query, servers in {
-                "": [own, other],
-                "?deleted=true": [gone],
-                "?host=nova-a": [own, other],
-                f"?uuid={SERVER}": [own],
-                f"?uuid={OTHER}": [other],
-            }.items()
-        },
-        **{f"GET /v2.1/{path}": None for path in hidden},
-    }
-
-
-OFFLOADED = {"OS-EXT-STS:vm_state": "shelved_offloaded", "OS-EXT-SRV-ATTR:host": None}
-SHELVED, REBOOTING = {"OS-EXT-STS:vm_state": "shelved"}, {"OS-EXT-STS:task_state": "rebooting"}
+OFFLOADED = {"vm_state": "shelved_offloaded", "host": None}
 AUDIT = f"placement allocation audit --repair --consumer={DELETED} --consumer={MIGRATION}"
-ROOM = cloud(b=16)
-ELSEWHERE = f"GET /v2.1/servers/detail?uuid={DELETED}"
+ROOM = {"b": 16}
+NO_MIGRATIONS: dict[str, Any] = {"GET /v2.1/os-migrations": None}
+AWAY = nova.server(DELETED, name="away", host="nova-a", node="a", vcpus=2, ram=16)
 STATES = {
-    "no room": State(cloud(), nova()),
-    "repaired": State(cloud(), nova(), before=[f"{AUDIT} --allow=recorded-nova"]),
-    "in doubt": State(cloud(), nova("error") | {ELSEWHERE: {"servers": [named(DELETED, "away")]}}),
-    "room on a": State(
-        cloud(a=10), nova(), {"nova.conf": "[DEFAULT]\nallow_resize_to_same_host = true\n"}
+    "no room": state(),
+    "repaired": state()._replace(before=[f"{AUDIT} --allow=recorded-nova"]),
+    "in doubt": state("error", **{f"{LISTED}?uuid={DELETED}": {"servers": [AWAY]}}),
+    "room on a": state(totals={"a": 10})._replace(
+        files={"nova.conf": "[DEFAULT]\nallow_resize_to_same_host = true\n"}
     ),
-    "room": State(ROOM, nova()),
-    "room, source down": State(ROOM, nova(source="down")),
-    "offloaded": State(ROOM, nova(moving=OFFLOADED)),
-    "older": State(ROOM, nova(hypervisors=(8, 6))),
-    "equal": State(ROOM, nova(hypervisors=(8, 8))),
-    "newer": State(ROOM, nova(hypervisors=(6, 8))),
-    "no migrations": State(cloud(), nova(hidden=["os-migrations"])),
-    "room, no migrations": State(ROOM, nova(hidden=["os-migrations"])),
-    "source down": State(cloud(), nova(source="down")),
-    "shelved": State(cloud(), nova(moving=SHELVED)),
-    "rebooting": State(cloud(), nova(moving=REBOOTING)),
-    "no server": State(
-        cloud(), nova() | {f"GET /v2.1/servers/detail?uuid={SERVER}": {"servers": []}}
-    ),
-    "no provider": State(cloud(), nova(hosts=("a", "b", "c"))),
+    "room": state(totals=ROOM),
+    "room, source down": state(totals=ROOM, source="down"),
+    "offloaded": state(totals=ROOM, server=OFFLOADED),
+    "older": state(totals=ROOM, hypervisors={"a": 8, "b": 6}),
+    "equal": state(totals=ROOM, hypervisors={"a": 8, "b": 8}),
+    "newer": state(totals=ROOM, hypervisors={"a": 6, "b": 8}),
+    "no migrations": state(**NO_MIGRATIONS),
+    "room, no migrations": state(totals=ROOM, **NO_MIGRATIONS),
+    "source down": state(source="down"),
+    "shelved": state(server={"vm_state": "shelved"}),
+    "rebooting": state(server={"task_state": "rebooting"}),
+    "no server": state(**{f"{LISTED}?uuid={SERVER}": {"servers": []}}),
+    "no provider": no_provider(),
 }
 
 ON_B = {"candidate": [{"host": "b"}]}
@@ -232,7 +217,7 @@ def test_an_open_migration_of_a_server_without_a_task_makes_a_yes_unknown(
     """
     for status, own in server_moves.TABLE[kind].items():
         is_claim = own.phase is not server_moves.Phase.WAITING
-        state = State(ROOM, nova(status, of=SERVER, kind=kind))
+        moving = state(status, totals=ROOM, of="web", kind=kind)
         section = "not-checked" if is_claim else "note"
         row = Row(MOVE, status, 4 if is_claim else 0, {section: [{"text": ("the server: its ",)}]})
-        row.check(openstack, {status: state})
+        row.check(openstack, {status: moving})

@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import gzip
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from osc_placement import testing
 from osc_placement.testing.cloud import uuid_of
-from tests.support.functional_cloud import cloud_of, nova_of, server
 from tests.support.peer.shell import OpenStack
-from tests.support.rows import Absent, Row, State, table
+from tests.support.rows import Absent, Row, State, hosts, table
 
 SERVER = uuid_of("web")
 OF = f"allocation candidate explain --server {SERVER}"
@@ -62,15 +61,15 @@ def failed(
     ``later`` are fields of an action after the failure.
     """
     fault = {"code": 500, "message": message, "created": "2026-11-27T02:13:44Z"}
-    fields = {"OS-EXT-STS:vm_state": "error", "OS-EXT-SRV-ATTR:host": None, "status": status}
-    shown = server(SERVER, "a", **{**fields, "name": "web", "fault": fault, "image": IMAGE})
+    cloud = hosts("a", "b").instance(
+        "web", vcpus=3, vm_state="error", status=status, fault=fault, image=IMAGE
+    )
     action = {"action": "create", "request_id": REQUEST, "start_time": "2026-11-27T02:13:08.0"}
     actions = [] if events is None else [*([later] if later else []), action]
     answers: dict[str, Any] = {ACTIONS: {"instanceActions": actions}}
     if events is not None:
         answers[f"{ACTIONS}/{REQUEST}"] = {"instanceAction": {**action, "events": events}}
-    nova = {**nova_of("a", "b", servers=[shown]), **answers}
-    return State(cloud_of(("a", "b")), nova, files or {})
+    return State(cloud, answers, files or {})
 
 
 # Lines of the logs of nova 34 and Placement 16.
@@ -167,10 +166,7 @@ STATES = {
                                           "start_time": "2026-11-27T02:20:00.0"}),
     "aborted": failed("Build of instance x aborted: Volume is gone", ABORTED),
     "purged": failed(BUILDS),
-    "no right": State(
-        cloud_of(("a", "b")),
-        {path: body for path, body in (failed(BUILDS).nova or {}).items() if path != ACTIONS},
-    ),
+    "no right": failed(BUILDS)._replace(nova={ACTIONS: None}),
     "active again": failed(BUILDS, TRIED, status="ACTIVE", files=LOGS),
 }  # fmt: skip
 NEXT = "Next: the log of nova-compute"
@@ -323,37 +319,39 @@ def test_a_log_may_be_compressed(openstack: OpenStack) -> None:
     assert (outcome.code, "ImagePropertiesFilter refused" in outcome.stderr) == (4, True)
 
 
-def saved(cloud: testing.Cloud, nova: Mapping[str, Any] | None) -> State:
-    """A cloud that is saved in ``then.sqlite``."""
-    options = " --with-nova" if nova else ""
-    return State(cloud, nova, before=[f"placement snapshot save then.sqlite{options}"])
-
-
-FULL = {"x": "a 8", "y": "b 8"}
 QUERIED = "allocation candidate explain --resource VCPU=3 --at then.sqlite"
+SAVE = "placement snapshot save then.sqlite"
 DELETED = {"GET /v2.1/servers/detail?deleted=true": {"servers": []}}
-DOWN = {**nova_of("a", "b", services={"a": {"state": "down"}}), **DELETED}
 
 
-def since(
-    then: Mapping[str, str], now: Mapping[str, str], nova: Mapping[str, Any] | None = None
-) -> State:
-    """The hosts a and b: a snapshot with the servers of ``then``, and the cloud of now."""
-    first = saved(cloud_of(("a", "b"), **then), nova)
-    server_in_error = failed(NO_CANDIDATES, [BEGUN], files=LOGS)
-    return State(cloud_of(("a", "b"), **now), server_in_error.nova, LOGS, first=first)
+def full(cloud: testing.Cloud, *names: str) -> testing.Cloud:
+    """A consumer on each of these hosts has all VCPU."""
+    for name in names:
+        cloud.server(f"on {name}", {name: {"VCPU": 8}})
+    return cloud
+
+
+def since(then: Sequence[str] = (), now: Sequence[str] = ()) -> State:
+    """The hosts a and b: a snapshot without nova and with these full hosts, and those of now."""
+    saved = testing.Cloud().host("a", VCPU=8, MEMORY_MB=64).host("b", VCPU=8, MEMORY_MB=64)
+    state = failed(NO_CANDIDATES, [BEGUN], files=LOGS)
+    full(state.cloud, *now)
+    return state._replace(first=State(full(saved, *then), before=[SAVE]))
+
+
+def since_with_nova(**services: Mapping[str, str]) -> State:
+    first = State(hosts("a", "b", **services), DELETED, before=[f"{SAVE} --with-nova"])
+    return since()._replace(first=first)
 
 
 SINCE = {
-    "was full": since(FULL, {}),
-    "one is full now": since({}, {"x": "a 8"}),
-    "a was down": since({}, {}, DOWN),
-    "equal": since({}, {}, {**nova_of("a", "b"), **DELETED}),
-    "a new host": State(cloud_of(("a", "b", "c")), nova_of("a", "b", "c"), LOGS,
-                        first=saved(cloud_of(("a", "b")), None)),
-    "another cloud": State(cloud_of(("c",)), nova_of("c"), LOGS,
-                           first=saved(cloud_of(("a", "b")), None)),
-}  # fmt: skip
+    "was full": since(then=("a", "b")),
+    "one is full now": since(now=("a",)),
+    "a was down": since_with_nova(a={"state": "down"}),
+    "equal": since_with_nova(),
+    "a new host": State(hosts("a", "b", "c"), files=LOGS, first=since().first),
+    "another cloud": State(hosts("c"), files=LOGS, first=since().first),
+}
 NOVA_THEN = "on then.sqlite: compute services of that time: the snapshot was saved without"
 
 # fmt: off

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from osc_placement import testing
+from osc_placement.testing import nova as nova_kit
 from osc_placement.testing.cloud import uuid_of
-from tests.support.functional_cloud import flavor, nova_of, server
 from tests.support.peer import fixtures
 from tests.support.peer.shell import OpenStack
 from tests.support.rows import Absent, Row, State, one_line, table
@@ -23,6 +23,13 @@ CHECK = "placement host check"
 AZ1, PORT, SERVER, LOST = (uuid_of(name) for name in ("az1", "port", "web", "lost"))
 AVX = "HW_CPU_X86_AVX"
 DOWN, DISABLED = {"state": "down"}, {"status": "disabled"}
+
+
+def flavor(name: str, vcpus: int, **specs: str) -> dict[str, Any]:
+    """``trait__X`` is the extra spec ``trait:X``."""
+    written = {key.replace("__", ":"): value for key, value in specs.items()}
+    return nova_kit.flavor(name, vcpus=vcpus, ram=16, extra_specs=written)
+
 
 FLAVORS = [
     flavor("small", 2),
@@ -42,14 +49,6 @@ ABSENT = [
 ]
 
 
-def web(**fields: Any) -> dict[str, Any]:
-    """The server, which is on ``plain`` and has the flavor avx."""
-    embedded = {key: value for key, value in FLAVORS[2].items() if key not in ("id", "name")}
-    own = {**embedded, "ephemeral": 0, "original_name": "avx"}
-    zone = {"pinned_availability_zone": "az1"}
-    return server(SERVER, "plain", **{"name": "web", "flavor": own, **zone, **fields})
-
-
 def image(name: str, **properties: str) -> dict[str, Any]:
     fields = {"id": name, "name": name, "disk_format": "qcow2"}
     traits = {key.replace("__", ":"): value for key, value in properties.items()}
@@ -64,11 +63,19 @@ def nova(
     hidden: Sequence[str] = (),
     **fields: Any,
 ) -> dict[str, Any]:
-    """Nova's answers with more flavors, and other fields of the server."""
-    aggregate = {
-        "id": 1, "name": "az1", "uuid": AZ1, "hosts": ["nova-avx"],
-        "metadata": {"availability_zone": "az1"},
-    }  # fmt: skip
+    """Nova's answers with more flavors, and other fields of the server.
+
+    The server is on ``plain`` and has the flavor avx.
+    """
+    made = testing.Cloud("nova-{}")
+    for name in ("plain", "avx"):
+        made.node(name, service=(services or {}).get(name), **(nodes or {}).get(name, {}))
+    made.aggregate("az1", ["avx"], availability_zone="az1")
+    specs = {f"trait:{AVX}": "required"}
+    web = {"flavor": "avx", "vcpus": 2, "ram": 16, "extra_specs": specs}
+    made.instance("web", "plain", **{**web, "pinned_availability_zone": "az1", **fields})
+    answers = made.nova()
+    servers = answers.pop("GET /v2.1/servers/detail")
     resources = {"NET_BW_EGR_KILOBIT_PER_SEC": 100}
     port = {
         "id": PORT, "name": "fast", "device_id": "", "revision_number": 1,
@@ -76,9 +83,9 @@ def nova(
     }  # fmt: skip
     lost = {"id": LOST, "tenant_id": "p", "status": "UNKNOWN"}
     return {
-        **nova_of("plain", "avx", flavors=[*FLAVORS, *more], services=services, nodes=nodes),
-        "GET /v2.1/os-aggregates": {"aggregates": [aggregate]},
-        f"GET /v2.1/servers/detail?uuid={SERVER}": {"servers": [web(**fields)]},
+        **answers,
+        **nova_kit.answers(flavors=[*FLAVORS, *more]),
+        f"GET /v2.1/servers/detail?uuid={SERVER}": servers,
         f"GET /v2.1/servers/detail?uuid={LOST}": {"servers": [lost]},
         "GET /v2.0/ports": {"ports": [port]},
         **image("tuned", trait__HW_CPU_X86_AVX2="required"),

@@ -15,14 +15,15 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from osc_placement.testing import nova
+from osc_placement import testing
+from osc_placement.testing import nova, uuid_of
+from osc_placement.testing.cloud import complete
 from tests.support import open_texts
-from tests.support.functional_cloud import allocate, compute_hosts, create, nova_recording, server
 from tests.support.peer import fixtures, process
-from tests.support.peer.shell import OpenStack
+from tests.support.peer.shell import OpenStack, Outcome
+from tests.support.rows import nova_recording
 
-SERVER, LOST, MOVE, OTHER = (f"00000000-0000-4000-8000-0000000000c{number}" for number in range(4))
-ZONE = "00000000-0000-4000-8000-0000000000a1"
+SERVER, LOST, MOVE, OTHER = (uuid_of(name) for name in ("server", "lost", "move", "other"))
 
 EXPLAIN, EXPLAIN_SERVER = (
     "allocation candidate explain",
@@ -44,10 +45,10 @@ Answers = dict[str, Any]
 
 
 class Cloud(NamedTuple):
-    """The healthy cloud: Placement, the UUIDs of its providers, and nova's answers."""
+    """The healthy cloud: Placement's half as a document, and nova's answers."""
 
     openstack: OpenStack
-    uuids: Mapping[str, str]
+    document: Answers
     answers: Answers
 
     def server(self, **fields: Any) -> None:
@@ -71,8 +72,8 @@ class Cloud(NamedTuple):
 
     def aggregate(self, **metadata: str) -> None:
         """Put both hosts into one more host aggregate."""
-        hosts = [f"nova-{name}" for name in self.uuids]
-        more = nova.aggregate(2, "more", ZONE[:-1] + "2", hosts, **metadata)
+        hosts = ["nova-full", "nova-target"]
+        more = nova.aggregate(2, "more", uuid_of("more"), hosts, **metadata)
         self.answers[_AGGREGATES]["aggregates"].append(more)
 
     def conf(self, text: str) -> None:
@@ -89,8 +90,19 @@ class Cloud(NamedTuple):
 
     def traits(self, host: str, *names: str) -> None:
         """Set the traits of a host."""
-        options = [f"--trait={name}" for name in names]
-        self.openstack("resource provider trait set", self.uuids[host], *options)
+        self.document["providers"][uuid_of(host)]["traits"] = names
+
+    def allocate(self, host: str, consumer: str, vcpus: int = 3) -> None:
+        """A consumer has its only allocations on a host."""
+        allocations = {uuid_of(host): {"VCPU": vcpus}}
+        self.document["consumers"][consumer] = {"allocations": allocations, "type": "unknown"}
+
+    def run(self, command: str, *options: str) -> Outcome:
+        """The outcome of a command."""
+        self.openstack.target.load(complete(self.document))
+        return self.openstack.run(
+            command, *options, *(nova_recording(self.answers) if self.answers else ())
+        )
 
     def port(self, **binding: str) -> None:
         """A port of the server."""
@@ -115,20 +127,11 @@ def _flavor(name: str, vcpus: int = 2, **specs: str) -> dict[str, Any]:
 @pytest.fixture
 def cloud(openstack: OpenStack) -> Cloud:
     """Two hosts of one zone, and a server at rest with its allocations on ``full``."""
-    uuids = {name: create(openstack, name, VCPU=8) for name in ("full", "target")}
-    for uuid in uuids.values():
-        openstack("resource provider aggregate add", uuid, "--aggregate", ZONE)
-    allocate(openstack, uuids["full"], "VCPU=3", SERVER)
-    hosts = [f"nova-{name}" for name in uuids]
-    zone = nova.aggregate(1, "az1", ZONE, hosts, availability_zone="az1")
-    answers = {
-        **compute_hosts(uuids),
-        _FLAVORS: {"flavors": [_flavor("small"), _flavor("whole", 8)]},
-        _AGGREGATES: {"aggregates": [zone]},
-        _SERVERS: {"servers": [server(SERVER, "full", pinned_availability_zone="az1")]},
-        "GET /v2.0/ports": {"ports": []},
-    }  # fmt: skip
-    return Cloud(openstack, uuids, answers)
+    made = testing.Cloud("nova-{}").compute("full", "target", VCPU=8, aggregates=["az1"])
+    made.aggregate("az1", ["full", "target"], availability_zone="az1")
+    made.flavor("small", vcpus=2).flavor("whole", vcpus=8)
+    made.guest("server", "full", 3, pinned_availability_zone="az1")
+    return Cloud(openstack, made.document(), made.nova() | {"GET /v2.0/ports": {"ports": []}})
 
 
 class Case(NamedTuple):
@@ -160,25 +163,35 @@ def _lost_host(cloud: Cloud) -> None:
 
 def _with_third_host(cloud: Cloud) -> None:
     """One more host, and a server with a PCI device on a host that is not drained."""
-    uuids = {**cloud.uuids, "third": create(cloud.openstack, "third", VCPU=8)}
-    cloud.openstack("resource provider aggregate add", uuids["third"], "--aggregate", ZONE)
-    cloud.answers.update(compute_hosts(uuids))
+    third = testing.Cloud("nova-{}").compute("third", VCPU=8, aggregates=["az1"])
+    cloud.document["providers"].update(third.document()["providers"])
+    for path, name in ((_SERVICES, "services"), (_NODES, "hypervisors")):
+        cloud.answers[path][name] += third.nova()[path][name]
     cloud.answers[_AGGREGATES]["aggregates"][0]["hosts"].append("nova-third")
     _with_device(cloud)
 
 
 def _with_device(cloud: Cloud) -> None:
     """One more server, on ``target`` and with a PCI device."""
-    other = server(OTHER, "target", pinned_availability_zone="az1")
-    other["flavor"]["extra_specs"] = {name.replace("__", ":"): text for name, text in _PCI.items()}
-    cloud.answers[_SERVERS]["servers"].append(other)
-    allocate(cloud.openstack, "target", "VCPU=3", OTHER)
+    cloud.answers[_SERVERS]["servers"].append(
+        _server(
+            OTHER,
+            "target",
+            pinned_availability_zone="az1",
+            extra_specs={name.replace("__", ":"): text for name, text in _PCI.items()},
+        )
+    )
+    cloud.allocate("target", OTHER)
+
+
+def _server(uuid: str, host: str, **fields: Any) -> dict[str, Any]:
+    return nova.server(uuid, host=f"nova-{host}", node=host, vcpus=3, **fields)
 
 
 _SMALL = (f"{EXPLAIN} --flavor small", f"{SHOW} --flavor small", f"{AUDIT} small")
 _NOVA_CONF = "--nova-conf nova.conf"
 _PCI = {"pci_passthrough__alias": "nic:1"}
-_ZONE_2 = nova.aggregate(2, "az2", ZONE[:-1] + "2", ["nova-target"], availability_zone="az2")
+_ZONE_2 = nova.aggregate(2, "az2", uuid_of("az2"), ["nova-target"], availability_zone="az2")
 _NUMA = {"hw__numa_nodes": "1"}
 _TPM_OF_33 = (
     *("COMPUTE_SECURITY_TPM_2_0", "COMPUTE_SECURITY_TPM_TIS"),
@@ -320,7 +333,7 @@ WHETHER: Mapping[str, tuple[Case, ...]] = {
             lambda cloud: (
                 cloud.version("2.103"),
                 cloud.specs(hw__tpm_version="2.0", hw__tpm_secret_security="host"),
-                *(cloud.traits(name, *_TPM_OF_33) for name in cloud.uuids),
+                *(cloud.traits(name, *_TPM_OF_33) for name in ("full", "target")),
             ),
             (CHECK, DRAIN, f"{EXPLAIN_SERVER} --for live-migrate"),
             "of nova 33 or later",
@@ -487,7 +500,7 @@ WHETHER: Mapping[str, tuple[Case, ...]] = {
     "traits, zones and aggregates of {}, which nova does not list: 'openstack placement allocation"
     " audit' says what they are": (
         Case(
-            lambda cloud: allocate(cloud.openstack, "full", "VCPU=1", LOST),
+            lambda cloud: cloud.allocate("full", LOST, 1),
             (CHECK,),
             "which nova does not list",
         ),
@@ -501,7 +514,7 @@ WHETHER: Mapping[str, tuple[Case, ...]] = {
     ),
     "without allocations": (
         Case(
-            lambda cloud: cloud.answers[_SERVERS]["servers"].append(server(LOST, "full")),
+            lambda cloud: cloud.answers[_SERVERS]["servers"].append(_server(LOST, "full")),
             (CHECK, f"{SHOW} --flavor small --keep 1"),
             "1 server without allocations: ",
         ),
@@ -509,8 +522,8 @@ WHETHER: Mapping[str, tuple[Case, ...]] = {
     "with allocations on other hosts only": (
         Case(
             lambda cloud: (
-                cloud.answers[_SERVERS]["servers"].append(server(LOST, "full")),
-                allocate(cloud.openstack, "target", "VCPU=3", LOST),
+                cloud.answers[_SERVERS]["servers"].append(_server(LOST, "full")),
+                cloud.allocate("target", LOST),
             ),
             (CHECK,),
             "1 server with allocations on other hosts only: ",
@@ -535,7 +548,7 @@ WHETHER: Mapping[str, tuple[Case, ...]] = {
                         "OS-EXT-SRV-ATTR:hypervisor_hostname": "target",
                     }
                 ),
-                allocate(cloud.openstack, "target", "VCPU=3", SERVER),
+                cloud.allocate("target", SERVER),
             ),
             (CHECK, "placement host check target"),
             "look for the guest on nova-full and nova-target (virsh list --all)",
@@ -545,8 +558,8 @@ WHETHER: Mapping[str, tuple[Case, ...]] = {
         Case(
             lambda cloud: (
                 cloud.move("completed", "migrating"),
-                allocate(cloud.openstack, "full", "VCPU=3", MOVE),
-                allocate(cloud.openstack, "target", "VCPU=3", SERVER),
+                cloud.allocate("full", MOVE),
+                cloud.allocate("target", SERVER),
             ),
             (CHECK, "placement host check target"),
             "if nova says this still after ten minutes: correct the server's host",
@@ -560,12 +573,7 @@ WHETHER: Mapping[str, tuple[Case, ...]] = {
             lambda cloud: (
                 cloud.answers.update({"GET /v2.1/": {"version": {"version": "2.96"}}}),
                 cloud.flavor(hw__tpm_version="2.0", hw__tpm_model="tpm-crb"),
-                cloud.openstack(
-                    "resource provider trait set",
-                    cloud.uuids["target"],
-                    "--trait=COMPUTE_SECURITY_TPM_2_0",
-                    "--trait=COMPUTE_SECURITY_TPM_CRB",
-                ),
+                cloud.traits("target", "COMPUTE_SECURITY_TPM_2_0", "COMPUTE_SECURITY_TPM_CRB"),
             ),
             (f"{ROOM} --flavor odd",),
             "the rules of other releases than nova 30",
@@ -575,7 +583,7 @@ WHETHER: Mapping[str, tuple[Case, ...]] = {
         Case(
             lambda cloud: (
                 cloud.move("accepted", None),
-                allocate(cloud.openstack, "full", "VCPU=3", MOVE),
+                cloud.allocate("full", MOVE),
             ),
             (CHECK, "placement host check target"),
             "placement allocation audit --host",
@@ -623,8 +631,7 @@ PARTS = {
 
 def lines_of(cloud: Cloud, command: str, options: str = "") -> tuple[int, list[str]]:
     """The exit code, and the lines ``Not checked`` of a command."""
-    nova = nova_recording(cloud.answers) if cloud.answers else ()
-    ended = cloud.openstack.run(command, *options.split(), *nova)
+    ended = cloud.run(command, *options.split())
     lines = ended.messages.splitlines()
     return ended.code, [line for line in lines if line.startswith("Not checked")]
 
@@ -681,8 +688,7 @@ def test_no_plan_of_moves_is_a_yes_where_host_check_has_none(
 ) -> None:
     """The same texts are about the steps of a drain, or the server has no step."""
     case.change(cloud)
-    nova = nova_recording(cloud.answers) if cloud.answers else ()
-    ended = cloud.openstack.run(DRAIN, *case.options.split(), *nova, "-f", "json")
+    ended = cloud.run(DRAIN, *case.options.split(), "-f", "json")
     if ended.code == 1:
         assert "nova" in ended.messages
     else:

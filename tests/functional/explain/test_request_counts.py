@@ -7,7 +7,7 @@ import collections
 import datetime
 import json
 import pathlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -16,9 +16,8 @@ from osc_placement import testing
 from osc_placement.client import transport
 from osc_placement.neutron.api import RecordedNeutron
 from osc_placement.nova import api
-from osc_placement.testing.cloud import uuid_of
-from tests.support.functional_cloud import flavor, migration, nova_of, nova_recording, server
 from tests.support.peer import target as targets
+from tests.support.rows import nova_recording
 
 SERVERS, MIGRATIONS, SERVICES = "/servers/detail", "/os-migrations", "/os-services"
 NODES, AGGREGATES, GROUPS = "/os-hypervisors/detail", "/os-aggregates", "/os-server-groups"
@@ -60,19 +59,10 @@ class Counted:
         monkeypatch.setattr(RecordedNeutron, "ask", counted)
 
     def start(
-        self,
-        hosts: Iterable[str],
-        sizes: Mapping[str, int],
-        answers: Mapping[str, Any],
-        vcpus: int,
+        self, cloud: testing.Cloud, answers: Mapping[str, Any] | None = None
     ) -> testing.LoopbackPlacement:
-        """A Placement with hosts, and with a consumer of so many VCPU for each ``host server``."""
-        cloud = testing.Cloud()
-        for name in hosts:
-            cloud.host(name, VCPU=vcpus, traits=["COMPUTE_NODE"])
-        for name, size in sizes.items():
-            cloud.server(name, {name.split()[0]: {"VCPU": size}})
-        self.recording = nova_recording(answers)
+        """A Placement with a cloud; nova's answers are those of the cloud, changed."""
+        self.recording = nova_recording(cloud.nova() | (answers or {}))
         return testing.LoopbackPlacement(load=cloud, legacy_rbac=True)
 
     def run(self, placement: testing.LoopbackPlacement, line: str) -> dict[str, int]:
@@ -86,6 +76,12 @@ class Counted:
 @pytest.fixture
 def counted(tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> Counted:
     return Counted(tmp_path, monkeypatch)
+
+
+def hosts_of(number: int, vcpus: int) -> testing.Cloud:
+    """So many compute hosts of so many VCPU."""
+    names = [f"host{host}" for host in range(number)]
+    return testing.Cloud("nova-{}").compute(*names, VCPU=vcpus, traits=["COMPUTE_NODE"])
 
 
 #: Servers of each of the first two hosts.
@@ -106,9 +102,9 @@ def of_hosts(number: int) -> dict[str, int]:
 def test_the_requests_to_placement_grow_with_the_hosts_that_are_emptied(
     hosts: int, counted: Counted
 ) -> None:
-    names = [f"host{number}" for number in range(hosts)]
-    sizes = {f"{name} {number}": 3 for name in names[:2] for number in range(EACH)}
-    servers = [server(uuid_of(name), name.split()[0]) for name in sizes]
+    cloud = hosts_of(hosts, 64).flavor("f", vcpus=3, ram=16)
+    for number in range(EACH):
+        cloud.guest(f"0 {number}", "host0", 3).guest(f"1 {number}", "host1", 3)
     # What needs every server reads no consumer alone, and one host aggregate with one listing.
     every = {
         "GET /resource_providers": 5,
@@ -122,8 +118,7 @@ def test_the_requests_to_placement_grow_with_the_hosts_that_are_emptied(
     # No room is looked for: nothing is asked about the flavors and the traits of their rules.
     without_flavors = {**of_hosts(1), "GET /resource_providers": 6}
     del without_flavors["GET /traits"]
-    answers = nova_of(*names, servers=servers, flavors=[flavor("f", 3)])
-    with counted.start(names, sizes, answers, 64) as placement:
+    with counted.start(cloud) as placement:
         for line, expected in {
             f"{DRAIN} host0 --plan-out plan.json": of_hosts(1),
             f"{DRAIN} host0 host1": of_hosts(2),
@@ -147,14 +142,14 @@ def test_the_requests_to_placement_grow_with_the_hosts_that_are_emptied(
 def test_what_changed_since_a_snapshot_takes_a_listing_and_another_reading_of_all_hosts(
     hosts: int, candidates: int, single: int, counted: Counted
 ) -> None:
-    names = [f"host{number}" for number in range(hosts)]
-    answers = nova_of(*names)
     line = "allocation candidate explain --resource VCPU=3"
-    with counted.start(names, {}, answers, 4) as placement:
+    with counted.start(hosts_of(hosts, 4)) as placement:
         counted.run(placement, "placement snapshot save then.sqlite")
+    now = hosts_of(hosts, 4)
     # Twelve hosts are full now.
-    sizes = {f"{name} server": 4 for name in names[:12]}
-    with counted.start(names, sizes, answers, 4) as placement:
+    for number in range(12):
+        now.server(f"server{number}", {f"host{number}": {"VCPU": 4}})
+    with counted.start(now) as placement:
         alone = collections.Counter(counted.run(placement, line))
         both = collections.Counter(counted.run(placement, f"{line} --at then.sqlite"))
     assert both - alone == {
@@ -178,20 +173,15 @@ def test_make_room_sends_as_many_requests_to_nova_whatever_stays(
 
     The others are full, with ``staying`` servers.
     """
-    names = [f"host{number}" for number in range(hosts)]
-    sizes = {f"host0 {number}": 1 for number in range(moves)}
-    sizes |= {f"host{number} 0": WHOLE - 1 for number in range(1, moves + 1)}
-    for number in range(moves + 1, hosts):
-        sizes |= {f"host{number} {one}": 1 for one in range(staying - 1)}
-        sizes[f"host{number} last"] = WHOLE - staying + 1
-    own = server("", "")["flavor"]
-    servers = [
-        server(uuid_of(name), name.split()[0], flavor={**own, "vcpus": size})
-        for name, size in sizes.items()
-    ]
-    whole = {**flavor("whole", WHOLE), "ram": 0}
-    answers = nova_of(*names, servers=servers, flavors=[whole])
-    with counted.start(names, sizes, answers, WHOLE) as placement:
+    cloud = hosts_of(hosts, WHOLE).flavor("whole", vcpus=WHOLE)
+    for number in range(moves):
+        cloud.guest(f"small {number}", "host0").guest(f"{number}", f"host{number + 1}", WHOLE - 1)
+    for host in range(moves + 1, hosts):
+        for number in range(staying - 1):
+            cloud.guest(f"{host} {number}", f"host{host}")
+        cloud.guest(f"{host} last", f"host{host}", WHOLE - staying + 1)
+    servers = 2 * moves + (hosts - moves - 1) * staying
+    with counted.start(cloud) as placement:
         counted.run(placement, f"{ROOM} --flavor whole")
     assert counted.ended.code == 0, counted.ended
     assert len(json.loads(counted.ended.stdout)["moves"]) == moves
@@ -204,7 +194,7 @@ def test_make_room_sends_as_many_requests_to_nova_whatever_stays(
         GROUPS: questions - 1,
     }
     # The ports of all servers, 64 in a request, and of those that move.
-    ports = -(-len(sizes) // 64) + (moves > 0)
+    ports = -(-servers // 64) + (moves > 0)
     assert collections.Counter(counted.neutron) == {"/ports": ports}
 
 
@@ -219,24 +209,21 @@ _AUDIT = {**_HOSTS, SERVERS: 2}
 def test_the_requests_to_nova_are_those_of_listings_while_servers_move(
     count: int, counted: Counted
 ) -> None:
-    sizes, servers, migrations = {}, [], []
+    cloud = testing.Cloud("nova-{}").compute("full", "target", VCPU=99, traits=["COMPUTE_NODE"])
     for number in range(count):
-        sizes |= {f"target s{number}": 3, f"full m{number}": 3}
-        uuid = uuid_of(f"target s{number}")
-        servers.append(server(uuid, "full", **{"OS-EXT-STS:task_state": "migrating"}))
-        own = (uuid_of(f"full m{number}"), uuid, "live-migration", "running", "full", "target")
-        migrations.append(migration(*own))
-    listed = {f"uuid={each['id']}": [each] for each in servers} | {
-        "host=nova-target": [],
-        "deleted=true": [],
-    }
+        server, move = f"s{number}", f"m{number}"
+        cloud.server(server, {"target": {"VCPU": 3}}).server(move, {"full": {"VCPU": 3}})
+        cloud.instance(server, "full", vcpus=3, task_state="migrating")
+        cloud.migration(move, server, "full", "target", updated_at="2026-11-01T12:00:00")
+    servers = cloud.nova()[f"GET /v2.1{SERVERS}"]["servers"]
+    listed = {f"uuid={server['id']}": [server] for server in servers}
+    listed |= {"host=nova-target": [], "deleted=true": []}
     answers = {
-        **nova_of("full", "target", servers=servers, migrations=migrations),
         **{f"GET /v2.1{SERVERS}?{key}": {"servers": some} for key, some in listed.items()},
         "GET /v2.0/ports": {"ports": []},
         "GET /v2.0/agents": {"agents": []},
     }
-    with counted.start(["full", "target"], sizes, answers, 99) as placement:
+    with counted.start(cloud, answers) as placement:
         for line, expected in {
             "placement host check full": _CHECK,
             # The servers that move there are not its own: up to five one each, or one listing.
@@ -256,11 +243,10 @@ def test_the_requests_to_nova_are_those_of_listings_while_servers_move(
 def test_the_check_of_servers_sends_the_same_requests_for_each_cloud(
     servers: int, counted: Counted
 ) -> None:
-    sizes = {f"host0 {number}": 1 for number in range(servers)}
-    listed = [server(uuid_of(name), "host0", name=name) for name in sizes]
-    with counted.start(
-        ["host0", "host1"], sizes, nova_of("host0", servers=listed), 512
-    ) as placement:
+    cloud = hosts_of(2, 512)
+    for number in range(servers):
+        cloud.guest(f"{number}", "host0")
+    with counted.start(cloud) as placement:
         # Neither a host with the trait of nova 34, nor one with a virtual TPM.
         sent = counted.run(placement, "placement server check")
     assert sent == {"GET /resource_providers": 1, "GET /traits": 1}

@@ -3,15 +3,16 @@
 
 from __future__ import annotations
 
+import json
 import pathlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from osc_placement import testing
 from osc_placement.scheduling import nova_options
-from tests.support.functional_cloud import flavor, nova_of, nova_recording, server
+from osc_placement.testing import uuid_of
 from tests.support.peer import fixtures
 from tests.support.peer.shell import OpenStack
 from tests.support.rows import Row, State, table
@@ -22,13 +23,13 @@ CONF = {"nova.conf": "[placement]\nusername = nova\nproject_name = service\n"}
 SPEC = '[pci]\ndevice_spec = {"vendor_id": "10de", "one_time_use": "true"}\n'
 
 
-VM = "00000000-0000-4000-8000-000000000001"
-IMAGE = "00000000-0000-4000-8000-000000000002"
-OTHER = "00000000-0000-4000-8000-000000000003"
+VM, IMAGE = uuid_of("01"), uuid_of("image")
+SERVERS = "GET /v2.1/servers/detail"
+TPM = {"hw:tpm_version": "2.0"}
 #: The flavor that is embedded in a server; nova lists none with this name.
 DELETED = {
     "vcpus": 1, "ram": 16, "disk": 0, "ephemeral": 0, "swap": 0, "original_name": "deleted",
-    "extra_specs": {"hw:tpm_version": "2.0"},
+    "extra_specs": TPM,
 }  # fmt: skip
 #: The same flavor as nova shows it to a user without the right.
 HIDDEN = {key: value for key, value in DELETED.items() if key != "extra_specs"}
@@ -37,16 +38,18 @@ SHOWS = (
 )
 
 
-def at(maximum: str, servers: Sequence[Mapping[str, Any]] = (), **inventories: int) -> State:
+def at(maximum: str, *servers: Mapping[str, Any], **inventories: int) -> State:
     """One host that can serve a virtual TPM until 2025.2; the maximum of nova's API."""
-    cloud = testing.Cloud().host("host", traits=TRAITS, VCPU=4, MEMORY_MB=512, **inventories)
-    tpm = flavor("tpm", 1) | {"extra_specs": {"hw:tpm_version": "2.0"}}
-    nova: dict[str, Any] = {
+    cloud = testing.Cloud("nova-{}").flavor("tpm", ram=16, extra_specs=TPM)
+    cloud.compute("host", traits=TRAITS, VCPU=4, MEMORY_MB=512, **inventories)
+    for number, fields in enumerate(servers, start=1):
+        cloud.instance(f"{number:02}", "host", **{"vcpus": 3, **fields})
+    answers = {
         "GET /v2.1/": {"version": {"version": maximum}},
-        "GET /v2.1/servers/detail?all_tenants=1&deleted=true": {"servers": [*servers]},
+        "GET /v2.1/servers/detail?all_tenants=1&deleted=true": cloud.nova()[SERVERS],
         f"GET /v2/images/{IMAGE}": {"id": IMAGE, "hw_tpm_version": "2.0"},
     }
-    return State(cloud, nova_of("host", flavors=[tpm]) | nova, CONF)
+    return State(cloud, answers | {SERVERS: {"servers": []}}, CONF)
 
 
 STATES = {
@@ -54,14 +57,12 @@ STATES = {
     "nova 33": at("2.103"),
     "nova 34": at("2.104"),
     "encrypted memory": at("2.100", MEM_ENCRYPTION_CONTEXT=1),
-    "deleted flavor": at(
-        "2.100", [server(VM, "host", flavor=DELETED, image={"id": IMAGE, "properties": {}})]
-    ),
-    "volume": at("2.100", [server(VM, "host")]),
-    "volumes": at("2.100", [server(VM, "host"), server(OTHER, "host")]),
-    "odd server": at("2.100", [server(VM, "host"), server(OTHER, "host", flavor=HIDDEN)]),
-    "image of glance": at("2.95", [server(VM, "host", image={"id": IMAGE})]),
-    "image that is gone": at("2.95", [server(VM, "host", image={"id": VM})]),
+    "deleted flavor": at("2.100", {"flavor": DELETED, "image": {"id": IMAGE, "properties": {}}}),
+    "volume": at("2.100", {}),
+    "volumes": at("2.100", {}, {}),
+    "odd server": at("2.100", {}, {"flavor": HIDDEN}),
+    "image of glance": at("2.95", {"image": {"id": IMAGE}}),
+    "image that is gone": at("2.95", {"image": {"id": VM}}),
     "sample": State("12-hosts", files={"nova.conf": SPEC}),
 }
 SUCCESS = {"code": "flavors", "result": "success", "subjects": []}
@@ -174,8 +175,7 @@ def test_a_server_with_hidden_extra_specs_is_not_checked_and_changes_no_other_ro
     rows = []
     for name in ("volumes", "odd server"):
         STATES[name].arrange(openstack)
-        options = nova_recording(STATES[name].nova or {})
-        answer = openstack.rows(f"{CHECK} --to 2025.2", *options, code=1)
+        answer = json.loads(STATES[name].run(openstack, f"{CHECK} --to 2025.2 -f json").stdout)
         rows.append({row["code"]: row for row in answer})
     good, odd = rows
     assert {code for code in good if good[code] != odd[code]} == {"servers", "allocations"}
@@ -190,12 +190,13 @@ def test_a_bad_value_is_a_failure_of_one_row_and_changes_no_other(openstack: Ope
     assert len(BAD_VALUES) >= 75
     STATES["nova 31"].arrange(openstack)
     path = pathlib.Path("nova.conf")
-    options = nova_recording(STATES["nova 31"].nova or {})
-    line = f"{CHECK} --from 2025.1 --to 2026.1 --nova-conf nova.conf"
+    line = f"{CHECK} -f json --from 2025.1 --to 2026.1 --nova-conf nova.conf"
 
     def rows(text: str, code: int) -> dict[str, dict[str, Any]]:
         path.write_text(text)
-        return {row["code"]: row for row in openstack.rows(line, *options, code=code)}
+        outcome = STATES["nova 31"].run(openstack, line)
+        assert outcome.code == code, outcome
+        return {row["code"]: row for row in json.loads(outcome.stdout)}
 
     good = rows(DRIVER, 1)
     assert good["compute-options"]["result"] == "success"
@@ -218,8 +219,8 @@ def test_a_bad_value_is_a_failure_of_one_row_and_changes_no_other(openstack: Ope
 def test_a_file_that_is_no_nova_conf_is_an_error(openstack: OpenStack, text: str) -> None:
     STATES["nova 31"].arrange(openstack)
     pathlib.Path("nova.conf").write_text(text)
-    options = nova_recording(STATES["nova 31"].nova or {})
-    outcome = openstack.run(CHECK, *options, "--to", "2026.1", "--nova-conf", "nova.conf")
+    line = f"{CHECK} --to 2026.1 --nova-conf nova.conf"
+    outcome = STATES["nova 31"].run(openstack, line)
     assert (outcome.code, "cannot read nova.conf as a nova.conf" in outcome.stderr) == (255, True)
     assert "Traceback" not in outcome.stderr
 

@@ -5,41 +5,34 @@ from __future__ import annotations
 
 import pathlib
 import xml.etree.ElementTree as ElementTree
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from osc_placement.testing.cloud import uuid_of
-from tests.support.functional_cloud import cloud_of, flavor, nova_of, server
 from tests.support.peer import fixtures
 from tests.support.peer.shell import OpenStack
-from tests.support.rows import Row, State, table
+from tests.support.rows import Row, State, hosts, table
 
 BALANCE = "placement capacity balance"
 SERVERS = {"a": 3, "b": 2, "c": 1, "half": 3, "large": 6}
-LOPSIDED = ("a", "b", "c")
+LOPSIDED = dict.fromkeys(("a", "b", "c"), "one")
 
 
-def shown(name: str, host: str, **fields: Any) -> dict[str, Any]:
-    """A server as nova shows it."""
-    flavor = server("", "")["flavor"] | {"vcpus": SERVERS[name]}
-    return server(uuid_of(name), host, name=name, flavor=flavor, **fields)
-
-
-def cloud(hosts: tuple[str, ...] = ("one", "two"), on: str = "one", **fields: Any) -> State:
+def cloud(
+    names: Sequence[str] = ("one", "two"),
+    on: Mapping[str, str] = LOPSIDED,
+    services: Mapping[str, Mapping[str, str]] = {},
+    **fields: str,
+) -> State:
     """Hosts of 8 VCPU; on one of them servers of 3, 2 and 1."""
-    flavors, services = fields.pop("flavors", ()), fields.pop("services", None)
-    servers = [shown(name, on, **fields) for name in LOPSIDED]
-    nova = nova_of(*hosts, servers=servers, flavors=flavors, services=services)
-    return State(cloud_of(hosts, **{name: f"{on} {SERVERS[name]}" for name in LOPSIDED}), nova)
+    made = hosts(*names, **services)
+    for name, host in on.items():
+        made.guest(name, host, SERVERS[name], **fields)
+    return State(made)
 
 
-def with_an_empty_host() -> State:
-    """Only the host without servers has room for the large server of the third."""
-    on = {"a": "one", "half": "one", "large": "three"}
-    hosts, placed = ("one", "two", "three"), {it: f"{on[it]} {SERVERS[it]}" for it in on}
-    servers = [shown(name, host) for name, host in on.items()]
-    return State(cloud_of(hosts, **placed), nova_of(*hosts, servers=servers))
-
-
+#: Only the host without servers has room for the large server of the third.
+WITH_AN_EMPTY_HOST = {"a": "one", "half": "one", "large": "three"}
 STATES = {
     "lopsided": cloud(),
     "single": cloud(("one",)),
@@ -47,16 +40,16 @@ STATES = {
     "disabled": cloud(("one", "two", "three"), services={"two": {"status": "disabled"}}),
     "stopped": cloud(**{"OS-EXT-STS:vm_state": "stopped", "status": "SHUTOFF"}),
     "moving": cloud(**{"OS-EXT-STS:task_state": "migrating"}),
-    "empty host": with_an_empty_host(),
-    "last place": cloud(flavors=[flavor("whole", 8)]),
+    "empty host": cloud(("one", "two", "three"), WITH_AN_EMPTY_HOST),
 }
+STATES["last place"] = State(hosts("one", "two").flavor("whole", vcpus=8, ram=16))
+for name in LOPSIDED:
+    STATES["last place"].cloud.guest(name, "one", SERVERS[name])
 EVEN = f"{BALANCE} --within 0%"
 WRITTEN = f"{BALANCE} --plan-out even.json --script even.sh"
 STEP = {"server": uuid_of("a"), "from": "nova-one", "to": "nova-two", "way": "live"}
-MOVED = State(
-    cloud_of(("one", "two"), a="two 3", b="one 2", c="one 1"),
-    nova_of("one", "two", servers=[shown("a", "two"), shown("b", "one"), shown("c", "one")]),
-    first=STATES["lopsided"]._replace(before=[WRITTEN]),
+MOVED = cloud(on=LOPSIDED | {"a": "two"})._replace(
+    first=STATES["lopsided"]._replace(before=[WRITTEN])
 )
 STATES |= {"planned": STATES["lopsided"]._replace(before=[WRITTEN]), "moved": MOVED}
 

@@ -5,101 +5,87 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
+from collections.abc import Mapping
 from typing import Any
 
+from osc_placement import testing
 from osc_placement.client import transport
 from osc_placement.testing.cloud import uuid_of
 from osc_placement.workflows.moving import document
-from tests.support.functional_cloud import cloud_of, migration, nova_of, server
 from tests.support.peer import fixtures
 from tests.support.peer.shell import OpenStack
-from tests.support.rows import Row, State, table
+from tests.support.rows import Row, State, hosts, table
 
 DRAIN = "placement host drain"
 CONTINUE = f"{DRAIN} --continue plan.json"
 HOSTS = ("old", "new", "last")
 S0, S1, S2, S3 = (uuid_of(f"s{number}") for number in range(4))
-STOPPED, REBOOTING = {"OS-EXT-STS:vm_state": "stopped"}, {"OS-EXT-STS:task_state": "rebooting"}
-MIGRATING = {"OS-EXT-STS:task_state": "migrating"}
-FAILED = {"OS-EXT-STS:vm_state": "error", "status": "ERROR"}
+DOWN = {"state": "down"}
+STOPPED, REBOOTING = {"vm_state": "stopped"}, {"task_state": "rebooting"}
+MIGRATING = {"task_state": "migrating"}
+FAILED = {"vm_state": "error", "status": "ERROR"}
+#: As nova shows it to a user without the right to see extra specs.
+HIDDEN = {"flavor": dict.fromkeys(("vcpus", "ram", "disk", "ephemeral", "swap"), 0) | {"vcpus": 3}}
 
 
-def on(host: str, *servers: str, vcpus: int = 3, **fields: Any) -> list[dict[str, Any]]:
-    """Servers of a host, as nova shows them."""
-    listed = [server(uuid_of(name), host, **{"name": name, **fields}) for name in servers]
-    for item in listed:
-        item["flavor"]["vcpus"] = vcpus
-    return listed
-
-
-def with_hidden_specs(servers: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """As nova shows them to a user without the right."""
-    for item in servers:
-        del item["flavor"]["extra_specs"]
-    return servers
+def cloud(*names: str, old: Mapping[str, str] = {}) -> testing.Cloud:
+    return hosts(*(names or HOSTS), old=old)
 
 
 def hypervisors(**versions: int) -> State:
     """Two servers on ``old``, of which one is stopped; QEMU of these versions on the hosts."""
-    nodes = {
-        name: {"hypervisor_type": "QEMU", "hypervisor_version": version}
-        for name, version in versions.items()
-    }
-    return State(TWO, nova_of(*HOSTS, servers=[*on("old", "s0"), *STOPPED_S1], nodes=nodes))
+    made = live_and_cold()
+    for node in made.nova()[NODES]["hypervisors"]:
+        version = versions[node["hypervisor_hostname"]]
+        node |= {"hypervisor_type": "QEMU", "hypervisor_version": version}
+    return State(made)
 
 
-STOPPED_S1 = on("old", "s1", **STOPPED)
-TWO = cloud_of(HOSTS, s0="old 3", s1="old 3")
-NONE = State(cloud_of(HOSTS), nova_of(*HOSTS))
-LIVE_AND_COLD = State(TWO, nova_of(*HOSTS, servers=[*on("old", "s0"), *STOPPED_S1]))
-BOTH_LIVE = State(TWO, nova_of(*HOSTS, servers=on("old", "s0", "s1")))
-PLANNED = LIVE_AND_COLD._replace(before=[f"{DRAIN} old --plan-out plan.json --parallel 2"])
-RACK = {
-    "id": 7, "name": "rack", "uuid": uuid_of("rack"), "hosts": ["nova-old", "nova-new"],
-    "metadata": {},
-}  # fmt: skip
-ZONE = {
-    "id": 8, "name": "az", "uuid": uuid_of("az"), "hosts": ["nova-old"],
-    "metadata": {"availability_zone": "north"},
-}  # fmt: skip
-BROKEN = {"old": {"status": "disabled", "disabled_reason": "broken RAM, ticket 4711"}}
-BY_SCRIPT = {"old": {"status": "disabled", "disabled_reason": "drain"}}
-FOLLOWED = State(
-    cloud_of(HOSTS, s0="last 3"),
-    nova_of(*HOSTS, servers=on("last", "s0"), services=BY_SCRIPT),
-    first=BOTH_LIVE._replace(before=[f"{DRAIN} old --plan-out plan.json"]),
-)
+def live_and_cold() -> testing.Cloud:
+    return cloud().guest("s0", "old", 3).guest("s1", "old", 3, **STOPPED)
 
 
-def each_has_one(*vcpus: int) -> dict[str, Any]:
+def both_live(**old: str) -> testing.Cloud:
+    return cloud(old=old).guest("s0", "old", 3).guest("s1", "old", 3)
+
+
+def each_has_one(*vcpus: int) -> testing.Cloud:
     """A server of these VCPU on each host."""
-    pairs = zip(HOSTS, ("s0", "s1", "s2"), vcpus, strict=True)
-    return nova_of(*HOSTS, servers=[on(host, name, vcpus=it)[0] for host, name, it in pairs])
+    made = cloud()
+    for name, host, amount in zip(("s0", "s1", "s2"), HOSTS, vcpus, strict=True):
+        made.guest(name, host, amount)
+    return made
 
 
-EACH_HAS_ONE = each_has_one(4, 4, 4)
-FULL = cloud_of(HOSTS, s0="old 4", s1="new 4", s2="last 4")
+def on_two_hosts() -> testing.Cloud:
+    """A server of 1 and one of 2 VCPU on each of two hosts, an aggregate and a zone."""
+    made = cloud(*HOSTS, "more").aggregate("rack", ["old", "new"])
+    made.aggregate("az", ["old"], availability_zone="north")
+    for number, host in enumerate(("old", "old", "new", "new")):
+        made.guest(f"s{number}", host, 1 + number % 2)
+    return made
+
+
+PLAN = [f"{DRAIN} old --plan-out plan.json"]
+NODES = "GET /v2.1/os-hypervisors/detail"
+PLANNED = State(live_and_cold(), before=[f"{PLAN[0]} --parallel 2"])
+BY_SCRIPT = {"status": "disabled", "disabled_reason": "drain"}
+FOLLOWED = State(cloud(old=BY_SCRIPT).guest("s0", "last", 3), first=State(both_live(), before=PLAN))
 
 
 def hidden(listing: str) -> State:
     """A plan of a host without servers, and a nova that hides servers or migrations since then."""
-    return NONE._replace(
-        nova=nova_of(*HOSTS, hidden=[listing]),
-        first=NONE._replace(before=[f"{DRAIN} old --plan-out plan.json"]),
-    )
+    return State(cloud(), {f"GET /v2.1/{listing}": None}, first=State(cloud(), before=PLAN))
 
 
 def step(move: str = "", **fields: Any) -> State:
     """A plan to move one server, and what became of it: ``move`` is the status of a migration."""
-    planned = State(
-        cloud_of(HOSTS, s0="old 3"),
-        nova_of(*HOSTS, servers=on("old", "s0")),
-        before=[f"{DRAIN} old --plan-out plan.json"],
-    )
-    moves = [migration(S3, S0, "live-migration", move, "old", "new")] if move else []
-    nova = nova_of(*HOSTS, servers=on("old", "s0", **fields), migrations=moves)
-    cloud = cloud_of(HOSTS, s0="new 3", s3="old 3") if move else planned.cloud
-    return State(cloud, nova, first=planned)
+    made = cloud().instance("s0", "old", vcpus=3, **fields)
+    made.server("s0", {"new" if move else "old": {"VCPU": 3}}, type="unknown")
+    if move:
+        made.server("s3", {"old": {"VCPU": 3}}, type="unknown")
+        made.migration("s3", "s0", "old", "new", status=move)
+    return State(made, first=State(cloud().guest("s0", "old", 3), before=PLAN))
 
 
 def make_wrong_files() -> None:
@@ -119,76 +105,46 @@ def make_wrong_files() -> None:
 
 
 STATES = {
-    "live and cold": LIVE_AND_COLD,
+    "live and cold": State(live_and_cold()),
     "planned": PLANNED,
     # A plan that was continued without one of its targets.
     "narrowed": PLANNED._replace(
         before=[*PLANNED.before, f"{CONTINUE} --avoid last --plan-out plan.json"]
     ),
-    "full": State(FULL, EACH_HAS_ONE),
-    "full, planned": State(
-        FULL, EACH_HAS_ONE, before=[f"{DRAIN} old --keep 1 --plan-out plan.json"]
-    ),
+    "full": State(each_has_one(4, 4, 4)),
+    "full, planned": State(each_has_one(4, 4, 4), before=[f"{PLAN[0]} --keep 1"]),
     "rebooting": State(
-        cloud_of(HOSTS, s0="old 1", s1="old 7", s2="new 1", s3="last 2"),
-        nova_of(
-            *HOSTS,
-            servers=[
-                *on("old", "s0", vcpus=1, **REBOOTING),
-                *on("old", "s1", vcpus=7),
-                *on("new", "s2", vcpus=1),
-                *on("last", "s3", vcpus=2),
-            ],
-        ),
+        cloud().guest("s0", "old", **REBOOTING).guest("s1", "old", 7)
+        .guest("s2", "new").guest("s3", "last", 2)
     ),
-    "one too large": State(
-        cloud_of(HOSTS, s0="old 4", s1="new 6", s2="last 4"), each_has_one(4, 6, 4)
-    ),
+    "one too large": State(each_has_one(4, 6, 4)),
     # One is where it was planned, a user deleted the other one.
     "followed": FOLLOWED,
     # Somebody enabled the host again.
-    "enabled again": FOLLOWED._replace(nova=nova_of(*HOSTS, servers=on("last", "s0"))),
+    "enabled again": FOLLOWED._replace(cloud=cloud().guest("s0", "last", 3)),
     # After "compute service delete".
-    "retired": FOLLOWED._replace(
-        cloud=cloud_of(HOSTS[1:], s0="last 3"), nova=nova_of(*HOSTS[1:], servers=on("last", "s0"))
-    ),
-    "still there": FOLLOWED._replace(
-        cloud=TWO, nova=nova_of(*HOSTS, servers=on("old", "s0", "s1"), services=BY_SCRIPT)
-    ),
-    "two on each": State(
-        cloud_of((*HOSTS, "more"), s0="old 1", s1="old 2", s2="new 1", s3="new 2"),
-        {
-            **nova_of(
-                *HOSTS,
-                "more",
-                servers=[
-                    *on("old", "s0", vcpus=1),
-                    *on("old", "s1", vcpus=2),
-                    *on("new", "s2", vcpus=1),
-                    *on("new", "s3", vcpus=2),
-                ],
-            ),
-            "GET /v2.1/os-aggregates": {"aggregates": [RACK, ZONE]},
-        },
-    ),
-    "broken": State(TWO, nova_of(*HOSTS, servers=on("old", "s0", "s1"), services=BROKEN)),
+    "retired": FOLLOWED._replace(cloud=cloud(*HOSTS[1:]).guest("s0", "last", 3)),
+    "still there": FOLLOWED._replace(cloud=both_live(**BY_SCRIPT)),
+    "two on each": State(on_two_hosts()),
+    "broken": State(both_live(status="disabled", disabled_reason="broken RAM, ticket 4711")),
     # A leftover in Placement alone is not empty.
-    "leftover": FOLLOWED._replace(cloud=cloud_of(HOSTS, s0="last 3", s3="old 1")),
+    "leftover": FOLLOWED._replace(
+        cloud=cloud(old=BY_SCRIPT).guest("s0", "last", 3).server("s3", {"old": {"VCPU": 1}})
+    ),
     "newer on last": hypervisors(old=8, new=6, last=8),
     "older elsewhere": hypervisors(old=8, new=6, last=7),
     "no migrations": hidden("os-migrations"),
     "no servers": hidden("servers/detail"),
     "without allocations": State(
-        cloud_of(HOSTS, s0="new 1"), nova_of(*HOSTS, servers=on("old", "s0", "s1"))
+        cloud().server("s0", {"new": {"VCPU": 1}})
+        .instance("s0", "old", vcpus=3).instance("s1", "old", vcpus=3)
     ),
-    "odd server": State(
-        TWO, nova_of(*HOSTS, servers=[*on("old", "s0"), *with_hidden_specs(on("old", "s1"))])
-    ),
-    "one server": State(cloud_of(HOSTS, s0="old 3"), nova_of(*HOSTS, servers=on("old", "s0"))),
+    "odd server": State(cloud().guest("s0", "old", 3).guest("s1", "old", 3, **HIDDEN)),
+    "one server": State(cloud().guest("s0", "old", 3)),
     # Somebody moved one elsewhere and filled the target of the other; a new server came.
     "changed": State(
-        cloud_of(HOSTS, s0="new 3", s1="old 3", s2="old 1", other="new 5"),
-        nova_of(*HOSTS, servers=[*on("new", "s0"), *on("old", "s1", "s2")]),
+        cloud().guest("s0", "new", 3).guest("s1", "old", 3).server("other", {"new": {"VCPU": 5}})
+        .server("s2", {"old": {"VCPU": 1}}).instance("s2", "old", vcpus=3),
         first=FOLLOWED.first,
     ),
     "moving": step("running", **MIGRATING),
@@ -197,15 +153,11 @@ STATES = {
     "waits": step(),
     # Who empties a host has often disabled it before.
     "wrong": State(
-        cloud_of(HOSTS),
-        nova_of(
-            *HOSTS,
-            services={"new": {"state": "down"}, "last": {"state": "down", "status": "disabled"}},
-        ),
-        before=[f"{DRAIN} old --plan-out plan.json"],
+        hosts(*HOSTS, new=DOWN, last=DOWN | {"status": "disabled"}),
+        before=PLAN,
         change=make_wrong_files,
     ),
-}
+}  # fmt: skip
 
 
 def to(*hosts: str) -> list[dict[str, str]]:
@@ -356,9 +308,8 @@ def test_a_bad_input_is_named(row: Row, openstack: OpenStack) -> None:
 
 @fixtures.ON_ONE_TARGET
 def test_at_80_columns_no_host_is_dropped_and_each_reason_stands_once(openstack: OpenStack) -> None:
-    servers = [*on("old", "s0", "s1", vcpus=4), *on("new", "s2", "s3", vcpus=3)]
-    cloud = cloud_of(HOSTS, s0="old 4", s1="old 4", s2="new 3", s3="new 3", s4="last 3")
-    state = State(cloud, nova_of(*HOSTS, servers=[*servers, *on("last", "s4")]))
+    made = cloud().guest("s0", "old", 4).guest("s1", "old", 4).guest("s2", "new", 3)
+    state = State(made.guest("s3", "new", 3).guest("s4", "last", 3))
     state.arrange(openstack)
     outcome = state.run(openstack, f"{DRAIN} old new --max-width 80")
     assert outcome.code == 3, outcome

@@ -22,9 +22,9 @@ from osc_placement.testing import nova
 from osc_placement.workflows.cloud.hosts import hosts_of
 from tests.support.candidates import clouds, comparison
 from tests.support.capacity import drains
-from tests.support.functional_cloud import compute_hosts, nova_recording, server
 from tests.support.peer import target as targets
 from tests.support.peer.shell import OpenStack
+from tests.support.rows import nova_recording
 
 
 def body(allocations: Mapping[str, Any], generation: int | None) -> dict[str, Any]:
@@ -38,9 +38,17 @@ def body(allocations: Mapping[str, Any], generation: int | None) -> dict[str, An
 
 def recording(base: state.CloudState, on_hosts: Mapping[str, str]) -> Sequence[str]:
     """The options with nova's answers; ``on_hosts`` is ``{server: its host}``."""
-    hosts = {base.providers[root].name: root for root in hosts_of(base)}
-    listed = [server(each, host) for each, host in on_hosts.items()]
-    return nova_recording(compute_hosts(hosts) | nova.answers(flavors=[], servers=listed))
+    services, nodes = [], []
+    for root in hosts_of(base):
+        name = base.providers[root].name
+        services.append(nova.service(f"nova-{name}"))
+        nodes.append(nova.node(root, name, f"nova-{name}"))
+    servers = [
+        nova.server(uuid, vcpus=3, host=f"nova-{host}", node=host)
+        for uuid, host in on_hosts.items()
+    ]
+    listings = {"services": services, "hypervisors": nodes, "servers": servers, "flavors": []}
+    return nova_recording(nova.answers(**listings))
 
 
 def begin(target: targets.Target, move: Mapping[str, Any]) -> str:

@@ -6,51 +6,68 @@ from __future__ import annotations
 from osc_placement import testing
 from osc_placement.testing.cloud import uuid_of
 from tests.support.clouds import compute_services
-from tests.support.functional_cloud import cloud_of, migration, nova_of, server
 from tests.support.peer.shell import OpenStack
-from tests.support.rows import Absent, Row, State, table
+from tests.support.rows import Absent, Row, State, hosts, table
 
 CHECK = "placement host check"
-KNOWN, MISSING, AWAY, LEAVING, ELSEWHERE, MOVER = (
-    uuid_of(name) for name in ("known", "missing", "away", "leaving", "elsewhere", "mover")
+KNOWN, MISSING, AWAY, LEAVING, MOVER = (
+    uuid_of(name) for name in ("known", "missing", "away", "leaving", "mover")
 )
-MIGRATING = {"OS-EXT-STS:task_state": "migrating"}
-RUNNING = migration(uuid_of("move"), MOVER, "live-migration", "running", "full", "target")
 PAIR, THREE = ("full", "target"), ("full", "free", "target")
 
 
-ALONE = cloud_of(PAIR, known="full 3")
-FREE = cloud_of(THREE, known="full 3", movable="free 3")
-#: What the servers of WITHOUT have elsewhere.
-TARGET = {"away": "target 1", "leaving": "target 1", "elsewhere": "target 1"}
-WITHOUT = nova_of(
-    *PAIR,
-    servers=[
-        *(server(uuid, "full") for uuid in (KNOWN, MISSING, AWAY)),
-        server(LEAVING, "full", **MIGRATING),
-        server(ELSEWHERE, "target"),
-    ],
-)
+def allocate(cloud: testing.Cloud, **servers: str) -> testing.Cloud:
+    """Consumers without a type: ``server="host amount"`` of VCPU."""
+    for name, place in servers.items():
+        host, _, amount = place.partition(" ")
+        cloud.server(name, {host: {"VCPU": int(amount)}}, type="unknown")
+    return cloud
+
+
+def leaving(**servers: str) -> testing.Cloud:
+    """Nova has four servers on ``full``; what two of them have is on the other host."""
+    made = hosts(*PAIR).instance("elsewhere", "target", vcpus=3)
+    for name in ("known", "missing", "away"):
+        made.instance(name, "full", vcpus=3)
+    made.instance("leaving", "full", vcpus=3, task_state="migrating")
+    return allocate(made, **{"leaving": "target 1", "elsewhere": "target 1", **servers})
 
 
 def unlisted(state: str) -> State:
     """Nova does not list the node of ``full``."""
     names = {uuid_of(name): name for name in THREE}
     states = {uuid: state if name == "full" else "up" for uuid, name in names.items()}
-    return State(FREE, compute_services.answers(states, names))
+    cloud = testing.Cloud()
+    for name in THREE:
+        cloud.host(name, VCPU=8, MEMORY_MB=64)
+    return State(
+        allocate(cloud, known="full 3", movable="free 3"),
+        compute_services.answers(states, names),
+    )
 
 
-def staying(node: str = "", **fields: str) -> State:
+def staying(node: str = "", **fields: str) -> testing.Cloud:
     """``full`` has a server that nova does not migrate, ``free`` one that it does."""
-    listed = [server(KNOWN, "full", **fields), server(uuid_of("movable"), "free")]
-    nodes = {"full": {"hypervisor_type": node}} if node else {}
-    return State(FREE, nova_of(*THREE, servers=listed, nodes=nodes))
+    made = hosts(*THREE).guest("known", "full", 3, **fields).guest("movable", "free", 3)
+    (full, *_) = made.nova()["GET /v2.1/os-hypervisors/detail"]["hypervisors"]
+    full |= {"hypervisor_type": node} if node else {}
+    return made
 
 
-AGGREGATES = [
-    {"id": number, "name": name, "uuid": uuid_of(name), "hosts": hosts, "metadata": {}}
-    for number, (name, hosts) in enumerate({"rack": ["nova-full"], "none": []}.items())
-]
+def in_aggregates() -> testing.Cloud:
+    """Two host aggregates of nova, and one of Placement alone."""
+    made = testing.Cloud("nova-{}").compute("full", VCPU=8)
+    made.compute("target", VCPU=8, aggregates=["pool"])
+    return made.aggregate("rack", ["full"]).aggregate("none", [])
+
+
+def moving() -> testing.Cloud:
+    """A live migration, and a consumer that nova does not list."""
+    made = hosts(*PAIR).instance("mover", "full", vcpus=3, task_state="migrating")
+    made.migration("move", "mover", "full", "target", updated_at="2026-11-01T12:00:00")
+    return allocate(made, mover="target 3", move="full 3", gone="full 1")
+
+
 STATES = {
     "servers of 3 and 6": State(
         testing.Cloud()
@@ -60,28 +77,19 @@ STATES = {
         .server("small", {"host0": {"VCPU": 3}})
         .server("large", {"host1": {"VCPU": 6}})
     ),
-    "target down": State(ALONE, nova_of(*PAIR, services={"target": {"state": "down"}})),
+    "target down": State(allocate(hosts(*PAIR, target={"state": "down"}), known="full 3")),
     "cell down": unlisted("cell down"),
     "no node": unlisted("no node"),
-    "without allocations": State(cloud_of(PAIR, known="full 3", **TARGET), WITHOUT),
-    "with allocations": State(
-        cloud_of(PAIR, **TARGET | {"known": "full 3", "missing": "full 3", "away": "full 2"}),
-        WITHOUT,
-    ),
-    "moving": State(
-        cloud_of(PAIR, mover="target 3", move="full 3", gone="full 1"),
-        nova_of(*PAIR, servers=[server(MOVER, "full", **MIGRATING)], migrations=[RUNNING]),
-    ),
-    "in aggregates": State(
-        testing.Cloud().host("full", VCPU=8).host("target", VCPU=8, aggregates=["pool"]),
-        nova_of(*PAIR) | {"GET /v2.1/os-aggregates": {"aggregates": AGGREGATES}},
-    ),
-    "empty": State(cloud_of(PAIR), nova_of(*PAIR)),
-    "no migrations": State(cloud_of(PAIR), nova_of(*PAIR, hidden=["os-migrations"])),
-    "no servers": State(cloud_of(PAIR), nova_of(*PAIR, hidden=["servers/detail"])),
-    "rescued": staying(**{"OS-EXT-STS:vm_state": "rescued"}),
-    "rebooting": staying(**{"OS-EXT-STS:task_state": "rebooting"}),
-    "ironic": staying("ironic"),
+    "without allocations": State(leaving(known="full 3", away="target 1")),
+    "with allocations": State(leaving(known="full 3", missing="full 3", away="full 2")),
+    "moving": State(moving()),
+    "in aggregates": State(in_aggregates()),
+    "empty": State(hosts(*PAIR)),
+    "no migrations": State(hosts(*PAIR), {"GET /v2.1/os-migrations": None}),
+    "no servers": State(hosts(*PAIR), {"GET /v2.1/servers/detail": None}),
+    "rescued": State(staying(vm_state="rescued")),
+    "rebooting": State(staying(task_state="rebooting")),
+    "ironic": State(staying("ironic")),
 }
 SMALL, LARGE = "servers of 3 and 6", uuid_of("large")
 GONE = f"traits, zones and aggregates of server {uuid_of('gone')}, which nova does not list:"
@@ -92,8 +100,8 @@ AUDIT = "1 server with allocations on other hosts only: openstack placement allo
 
 
 def stays(reason: str) -> dict[str, object]:
-    found = {"server": KNOWN, "host": "full", "reasons": [f"nova does not migrate {reason}"]}
-    return {"answer": "no", "servers": 1, "unplaced": [found]}
+    staying = {"server": KNOWN, "host": "full", "reasons": [f"nova does not migrate {reason}"]}
+    return {"answer": "no", "servers": 1, "unplaced": [staying]}
 
 
 def moves(host: str) -> dict[str, object]:

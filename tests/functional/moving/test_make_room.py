@@ -4,39 +4,33 @@
 from __future__ import annotations
 
 from osc_placement.testing.cloud import uuid_of
-from tests.support.functional_cloud import cloud_of, flavor, nova_of, server
 from tests.support.peer import fixtures
 from tests.support.peer.shell import OpenStack
-from tests.support.rows import Row, State, table
+from tests.support.rows import Row, State, hosts, table
 
 ROOM = "placement capacity make-room"
-SMALL, LARGE = uuid_of("small"), uuid_of("large")
+SMALL = uuid_of("small")
 
 
-def with_servers(**fields: str) -> State:
+def with_servers(small: str = "one", **fields: str) -> State:
     """Two hosts of 8 VCPU, with a server of 2 and one of 5."""
-    nova = nova_of(
-        *("one", "two"),
-        flavors=[flavor("fits", 3), flavor("full", 8), flavor("huge", 9)],
-        servers=[server(SMALL, "one", **fields), server(LARGE, "two", **fields)],
-    )
-    return State(cloud_of(("one", "two"), small="one 2", large="two 5"), nova)
+    made = hosts("one", "two")
+    for name, vcpus in (("fits", 3), ("full", 8), ("huge", 9)):
+        made.flavor(name, vcpus=vcpus, ram=16)
+    made.guest("small", small, 2, **fields).guest("large", "two", 5, **fields)
+    return State(made)
 
 
 STATES = {
     "active": with_servers(),
-    "stopped": with_servers(**{"OS-EXT-STS:vm_state": "stopped"}),
-    "rebooting": with_servers(**{"OS-EXT-STS:task_state": "rebooting"}),
+    "stopped": with_servers(vm_state="stopped"),
+    "rebooting": with_servers(task_state="rebooting"),
 }
 MOVE = {"server": SMALL, "to": "nova-two"}
 WRITTEN = f"{ROOM} --flavor full --plan-out room.json --script room.sh"
 FOLLOWED = f"{ROOM} --continue room.json"
 PLANNED = STATES["active"]._replace(before=[WRITTEN])
-MOVED = State(
-    cloud_of(("one", "two"), small="two 2", large="two 5"),
-    nova_of("one", "two", servers=[server(SMALL, "two"), server(LARGE, "two")]),
-    first=PLANNED,
-)
+MOVED = with_servers("two")._replace(first=PLANNED)
 STATES |= {"planned": PLANNED, "moved": MOVED}
 
 # fmt: off

@@ -6,112 +6,105 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from osc_placement.testing import Cloud, uuid_of
-from tests.support.functional_cloud import compute_hosts, migration, nova_of, server
+from osc_placement.testing import Cloud, nova, uuid_of
 from tests.support.peer.shell import OpenStack
 from tests.support.rows import Row, State, table
 
 RETIRE = "placement host retire --allow recorded-nova old"
-SERVER, OTHER, MOVE = uuid_of("server"), uuid_of("other"), uuid_of("move")
-NODE, DOWN = "COMPUTE_NODE", {"old": {"state": "down"}}
+SERVER, MOVE = uuid_of("server"), uuid_of("move")
+NODE, DOWN = "COMPUTE_NODE", {"state": "down"}
 #: As an evacuation leaves it.
 BOTH: dict[str, dict[str, int]] = {"old": {"VCPU": 3}, "pci": {"VGPU": 1}, "new": {"VCPU": 3}}
 
 
-def cloud(traits: Sequence[str] = (NODE,), **servers: Mapping[str, Mapping[str, int]]) -> Cloud:
+def new_alone(**service: str) -> Cloud:
+    """Nova and Placement have one host, and not ``old``."""
+    return Cloud("nova-{}").compute("new", service=service, VCPU=8, traits=[NODE])
+
+
+def cloud(traits: Sequence[str] = (NODE,)) -> Cloud:
     """Two hosts; the providers of one are a tree of three."""
-    made = Cloud().host("old", VCPU=8, traits=traits, aggregates=["rack"])
+    made = Cloud("nova-{}").host("old", VCPU=8, traits=traits, aggregates=["rack"])
     made.child("old", "numa", MEMORY_MB=64, traits=["HW_NUMA_ROOT"]).child("numa", "pci", VGPU=2)
-    made.host("new", VCPU=8, traits=[NODE])
-    for name, held in servers.items():
-        made.server(name, held, type="unknown", project="project", user="user")
-    return made
+    return made.compute("new", VCPU=8, traits=[NODE])
 
 
 def state(
-    *held: str,
-    nodes: Sequence[str] = ("old", "new"),
-    services: Mapping[str, Mapping[str, Any]] | None = DOWN,
+    *consumers: str,
+    service: Mapping[str, Any] = DOWN,
+    node: bool = True,
     on: str = "",
     move: tuple[str, str] | None = None,
+    traits: Sequence[str] = (NODE,),
     **fields: Any,
 ) -> State:
-    """Consumers with allocations (``server both``), and nova's server on a host, and its move."""
-    words = [entry.partition(" ") for entry in held]
-    servers = {name: BOTH if both else {"old": {"VCPU": 1}} for name, _, both in words}
-    listed = [server(SERVER, on, **fields)] if on else []
-    moves = [migration(MOVE, SERVER, *move, "old", "new")] if move else []
-    known = {name: each for name, each in (services or {}).items() if name in nodes}
-    nova = nova_of(*nodes, servers=listed, migrations=moves, services=known)
-    return State(cloud(**servers), nova)
+    """Consumers with allocations (``server both``), and nova's server on a host, and its move.
+
+    Without ``node``, nova has deleted the service of ``old``.
+    """
+    made = cloud(traits).node("old", service=service)
+    for name, _, both in (entry.partition(" ") for entry in consumers):
+        made.server(name, BOTH if both else {"old": {"VCPU": 1}}, type="unknown")
+    if on:
+        made.instance("server", on, vcpus=3, **fields)
+    if move:
+        kind, status = move
+        made.migration("move", "server", "old", "new", migration_type=kind, status=status)
+    return State(made if node else made.delete_service("old"))
 
 
-NEW = ("new",)
-EVACUATED = state("server both", nodes=NEW, on="new", move=("evacuation", "done"))
-IRONIC = compute_hosts({"old": uuid_of("old")}, DOWN)
-IRONIC["GET /v2.1/os-hypervisors/detail"]["hypervisors"][0]["hypervisor_type"] = "ironic"
-AGGREGATE = {"id": 7, "name": "az1", "uuid": uuid_of("rack"), "hosts": ["old"], "metadata": {}}
-TASK = "OS-EXT-STS:task_state"
+ON_NEW: dict[str, Any] = {"on": "new", "node": False}
+EVACUATED = state("server both", **ON_NEW, move=("evacuation", "done"))
 
 #: ``{state: (the state, the code of the refusal, words)}``: somebody needs the host.
 NEEDED: dict[str, tuple[State, str, str]] = {
-    "up": (state(services=None), "service-status", "nova-compute is up"),
+    "up": (state(service={}), "service-status", "nova-compute is up"),
     "down": (state(), "service-status", "nova has its compute service"),
     "with a server": (state(on="old"), "not-empty", "placement host drain nova-old"),
     "evacuating": (state(move=("evacuation", "running")), "moving", MOVE),
     # Its cold migration failed on its destination: the disk may be on the source.
-    "a failed move": (state(on="new", move=("migration", "error"),
-                            **{"OS-EXT-STS:vm_state": "error"}),
+    "a failed move": (state(on="new", move=("migration", "error"), vm_state="error"),
                       "moving", "may run on either host"),
     # A consumer that nova does not list may be a server of a cell that is down, or leaked.
     "an unknown consumer": (state("other"), "not-empty", "placement allocation audit"),
-    "a consumer, and no node": (state("other", nodes=NEW), "not-empty",
+    "a consumer, and no node": (state("other", node=False), "not-empty",
                                 "placement allocation audit"),
     # Its only allocations are there: without them, the server has none.
-    "only allocations": (state("server", nodes=NEW, on="new"), "not-empty",
-                         "placement allocation audit"),
-    "a server without node": (state("server", nodes=NEW, on="old"), "not-empty", SERVER),
-    "accepted": (state("server both", nodes=NEW, on="new", move=("evacuation", "accepted")),
+    "only allocations": (state("server", **ON_NEW), "not-empty", "placement allocation audit"),
+    "a server without node": (state("server", on="old", node=False), "not-empty", SERVER),
+    "accepted": (state("server both", **ON_NEW, move=("evacuation", "accepted")),
                  "not-empty", SERVER),
-    "rebuilding": (state("server both", nodes=NEW, on="new", **{TASK: "rebuilding"}),
-                   "not-empty", SERVER),
-    "a cell that is down": (state(services={"old": {"status": "UNKNOWN", "state": "unknown"}}),
+    "rebuilding": (state("server both", **ON_NEW, task_state="rebuilding"), "not-empty", SERVER),
+    "a cell that is down": (state(service={"status": "UNKNOWN", "state": "unknown"}),
                             "cell-down", "cell of nova-old is down"),
-    "a node of Ironic": (State(cloud(), {**nova_of("old"), **IRONIC}), "not-a-compute-node", ""),
+    "a node of Ironic": (State(cloud().node("old", service=DOWN, hypervisor_type="ironic")),
+                         "not-a-compute-node", ""),
     # Nova-compute did not make the provider.
-    "without the trait": (State(cloud(traits=()), nova_of("new")), "not-a-compute-node", ""),
+    "without the trait": (state(traits=(), node=False), "not-a-compute-node", ""),
 }  # fmt: skip
+MOVED = (
+    new_alone()
+    .node("old")
+    .migration("move", "server", "old", "new", migration_type="migration", status="confirmed")
+)
+DELETED = "GET /v2.1/servers/detail?all_tenants=1"
 STATES = {
     **{name: needed[0] for name, needed in NEEDED.items()},
     "evacuated": EVACUATED,
     # "compute service delete" takes the provider with it; nova keeps what was there.
-    "deleted": State(
-        Cloud().host("new", VCPU=8, traits=[NODE]),
-        {
-            **nova_of(
-                "new", migrations=[migration(MOVE, SERVER, "migration", "confirmed", "old", "new")]
-            ),
-            "GET /v2.1/servers/detail?all_tenants=1&deleted=true": {"servers": []},
-        },
-    ),
-    "deleted servers are not recorded": State(
-        Cloud().host("new", VCPU=8, traits=[NODE]), nova_of("new")
-    ),
+    "deleted": State(MOVED.delete_service("old"), {f"{DELETED}&deleted=true": {"servers": []}}),
+    "deleted servers are not recorded": State(new_alone()),
     "no migrations": State(
-        Cloud().host("new", VCPU=8, traits=[NODE]),
+        new_alone(),
         {
-            **nova_of("new"),
-            "GET /v2.1/servers/detail?all_tenants=1&host=nova-old&deleted=true": {
-                "servers": [server(SERVER, "old", status="DELETED")]
-            },
+            f"{DELETED}&host=nova-old&deleted=true": {
+                "servers": [nova.server(SERVER, host="nova-old", node="old", status="DELETED")]
+            }
         },
     ),
-    "a cell that is down, and no node": State(
-        Cloud().host("new", VCPU=8, traits=[NODE]),
-        nova_of("new", services={"new": {"status": "UNKNOWN", "state": "unknown"}}),
-    ),
+    "a cell that is down, and no node": State(new_alone(status="UNKNOWN", state="unknown")),
     "in a host aggregate": State(
-        cloud(), {**nova_of("new"), "GET /v2.1/os-aggregates": {"aggregates": [AGGREGATE]}}
+        cloud().node("old", "old").aggregate("az1", ["old"]).delete_service("old")
     ),
 }
 TABLE = [

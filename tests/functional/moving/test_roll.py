@@ -5,13 +5,13 @@ from __future__ import annotations
 
 import fcntl
 import os
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from osc_placement.testing.cloud import uuid_of
-from tests.support.functional_cloud import cloud_of, migration, nova_of, server
+from osc_placement import testing
 from tests.support.peer import fixtures
 from tests.support.peer.shell import OpenStack
-from tests.support.rows import Row, State, table
+from tests.support.rows import Row, State, hosts, table
 
 ROLL = "placement host roll"
 PLAN = f"{ROLL} --all --plan-out roll.json --script legs"
@@ -20,36 +20,21 @@ HOSTS = ("one", "two", "three", "four")
 ON = {"a": "one", "b": "two", "c": "three"}
 
 
-def shown(name: str, host: str, vcpus: int, **fields: Any) -> dict[str, Any]:
-    """A server as nova shows it."""
-    flavor = server("", "")["flavor"] | {"vcpus": vcpus}
-    return server(uuid_of(name), host, name=name, flavor=flavor, **fields)
-
-
 def cloud(
-    on: dict[str, str] = ON,
+    on: Mapping[str, str] = ON,
     size: int = 4,
-    services: Any = None,
-    zones: dict[str, list[str]] | None = None,
-    **fields: Any,
+    zones: Mapping[str, Sequence[str]] = {},
+    names: Sequence[str] = HOSTS,
+    services: Mapping[str, Mapping[str, str]] = {},
+    **fields: str,
 ) -> State:
-    """Hosts of 8 VCPU, one server each on some of them."""
-    servers = [shown(name, host, size, **fields) for name, host in on.items()]
-    nova = nova_of(*HOSTS, servers=servers, services=services)
-    if zones:
-        nova["GET /v2.1/os-aggregates"] = {
-            "aggregates": [
-                {
-                    "id": at,
-                    "uuid": uuid_of(zone),
-                    "name": zone,
-                    "hosts": [f"nova-{host}" for host in hosts],
-                    "metadata": {"availability_zone": zone},
-                }
-                for at, (zone, hosts) in enumerate(zones.items())
-            ]
-        }
-    return State(cloud_of(HOSTS, **{name: f"{host} {size}" for name, host in on.items()}), nova)
+    """Hosts of 8 VCPU, with one server each on some of them."""
+    made = hosts(*names, **services)
+    for name, host in on.items():
+        made.guest(name, host, size, **fields)
+    for name, members in zones.items():
+        made.aggregate(name, members, availability_zone=name)
+    return State(made)
 
 
 PLANNED = cloud()._replace(before=[PLAN])
@@ -65,19 +50,17 @@ def run_a_script() -> None:
     fcntl.flock(lock, fcntl.LOCK_EX)
 
 
-def later(files: dict[str, str], **fields: Any) -> State:
+def later(files: Mapping[str, str], **fields: Any) -> State:
     """What became of the plan."""
     return cloud(**fields)._replace(first=PLANNED, files=files)
 
 
-def cloud_without_four() -> State:
-    """A host has left the cloud."""
-    servers = [shown(name, host, 4) for name, host in ON.items()]
-    names = HOSTS[:3]
-    return State(
-        cloud_of(names, **{name: f"{host} 4" for name, host in ON.items()}),
-        nova_of(*names, servers=servers),
-    )
+def leaked() -> testing.Cloud:
+    """A failed migration still has its allocations."""
+    made = hosts(*HOSTS).server("old", {"four": {"VCPU": 2}})
+    for name, host in ON.items():
+        made.guest(name, host, 4)
+    return made.migration("old", "a", "one", "four", status="error")
 
 
 STATES = {
@@ -97,39 +80,21 @@ STATES = {
     "killed": later(DONE, on=ON | {"a": "four"}, services={"one": BY_SCRIPT}),
     "running": later(DONE)._replace(change=run_a_script),
     "not back": later(REBOOTED, services={"four": {"state": "down"}}),
-    "went on without": State(
-        cloud().cloud,
-        cloud(services={"four": {"state": "down"}}).nova,
-        before=[f"{CONTINUE} --skip nova-four --plan-out roll.json"],
-        first=later(REBOOTED),
+    "went on without": cloud(services={"four": {"state": "down"}})._replace(
+        before=[f"{CONTINUE} --skip nova-four --plan-out roll.json"], first=later(REBOOTED)
     ),
     "went on without another": cloud()._replace(before=[f"{PLAN} --skip nova-one"], files=DONE),
     "disabled": later(REBOOTED, services={"four": BY_SCRIPT}),
-    "leaked": later(DONE)._replace(
-        cloud=cloud_of(HOSTS, a="one 4", b="two 4", c="three 4", old="four 2"),
-        nova=cloud().nova
-        | {
-            "GET /v2.1/os-migrations": {
-                "migrations": [
-                    migration(
-                        uuid_of("old"), uuid_of("a"), "live-migration", "error", "one", "four"
-                    )
-                ]
-            }
-        },
-    ),
-    "gone": cloud_without_four()._replace(first=PLANNED, files=DONE),
-    "joined": later(DONE)._replace(
-        cloud=cloud_of((*HOSTS, "five"), **{name: f"{host} 4" for name, host in ON.items()}),
-        nova=nova_of(*HOSTS, "five", servers=[shown(name, on, 4) for name, on in ON.items()]),
-    ),
+    "leaked": later(DONE)._replace(cloud=leaked()),
+    "gone": later(DONE, names=HOSTS[:3]),
+    "joined": later(DONE, names=(*HOSTS, "five")),
     "zone grown": cloud(zones={"east": ["two", "three"]})._replace(
         first=cloud(zones={"east": ["one", "two"]})._replace(
             before=[PLAN.replace("--all", "--zone east")]
         )
     ),
-    "gone and avoided": cloud_without_four()._replace(
-        first=cloud()._replace(before=[f"{PLAN} --avoid nova-four"]), files=DONE
+    "gone and avoided": later(DONE, names=HOSTS[:3])._replace(
+        first=cloud()._replace(before=[f"{PLAN} --avoid nova-four"])
     ),
     "stopped": cloud({"a": "one"}, **{"OS-EXT-STS:vm_state": "stopped", "status": "SHUTOFF"}),
 }

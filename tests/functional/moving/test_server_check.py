@@ -7,45 +7,42 @@ from typing import Any
 
 from osc_placement import testing
 from osc_placement.testing.cloud import uuid_of
-from tests.support.functional_cloud import cloud_of, nova_of, server
 from tests.support.peer.shell import OpenStack
-from tests.support.rows import Row, State, table
+from tests.support.rows import Row, State, hosts, table
 
 CHECK = "placement server check"
-HOSTS = ("a", "b")
-PLAIN, TPM, STOPPED, DEAD, TWIN = (uuid_of(name) for name in ("s0", "s1", "s2", "s3", "s4"))
+WEB, TPM = uuid_of("web"), uuid_of("db")
+IMAGE = {"image": {"id": "i", "properties": {}}}
+AVX = {"extra_specs": {"trait1:HW_CPU_X86_AVX2": "required"}}
 
 
-def listed(uuid: str, host: str, name: str, **fields: Any) -> dict[str, Any]:
-    specs = fields.pop("specs", {})
-    image = {"id": "i", "properties": {}}
-    shown = server(uuid, host, **{"name": name, "image": image, **fields})
-    shown["flavor"]["extra_specs"] = specs
-    return shown
+def web(**fields: Any) -> testing.Cloud:
+    """Two hosts, and a server of nova on one of them."""
+    service = fields.pop("service", {})
+    return hosts("a", "b", a=service).instance("web", "a", vcpus=3, **{**IMAGE, **fields})
 
 
-def state(*servers: dict[str, Any], **options: Any) -> State:
-    return State(cloud_of(HOSTS), nova_of(*HOSTS, servers=servers, **options))
+def twins() -> testing.Cloud:
+    return web().instance("twin", "b", vcpus=3, **IMAGE | {"name": "web"})
 
 
-NO_TPM = listed(PLAIN, "a", "web")
-WITH_TPM = listed(TPM, "a", "db", specs={"hw:tpm_version": "2.0", "hw:tpm_model": "tpm-crb"})
-OFF = listed(STOPPED, "b", "batch", **{"OS-EXT-STS:vm_state": "stopped"})
-BUSY = listed(DEAD, "b", "build", **{"OS-EXT-STS:task_state": "rebuilding"})
+def four() -> testing.Cloud:
+    """A server without needs, one with a virtual TPM, a stopped one and one that is busy."""
+    tpm = {"hw:tpm_version": "2.0", "hw:tpm_model": "tpm-crb"}
+    made = web().instance("db", "a", vcpus=3, extra_specs=tpm, **IMAGE)
+    made.instance("batch", "b", vcpus=3, vm_state="stopped", **IMAGE)
+    return made.instance("build", "b", vcpus=3, task_state="rebuilding", **IMAGE)
+
+
 STATES = {
-    "four": state(NO_TPM, WITH_TPM, OFF, BUSY),
-    "one": state(NO_TPM),
-    "host down": state(NO_TPM, services={"a": {"state": "down"}}),
-    "twins": state(NO_TPM, listed(TWIN, "b", "web")),
-    "no request": state(
-        *(
-            listed(uuid, "a", name, specs={"trait1:HW_CPU_X86_AVX2": "required"})
-            for uuid, name in ((PLAIN, "web"), (TPM, "db"))
-        )
-    ),
-    "volume": state(listed(PLAIN, "a", "web", image="")),
-    "volume, TPM": state(listed(PLAIN, "a", "web", image=""))._replace(
-        cloud=testing.Cloud().host("a", VCPU=8, traits=["COMPUTE_SECURITY_TPM_2_0"])
+    "four": four(),
+    "one": web(),
+    "host down": web(service={"state": "down"}),
+    "twins": twins(),
+    "no request": web(**AVX).instance("db", "a", vcpus=3, **IMAGE, **AVX),
+    "volume": web(image=""),
+    "volume, TPM": State(
+        testing.Cloud().host("a", VCPU=8, traits=["COMPUTE_SECURITY_TPM_2_0"]), web(image="").nova()
     ),
 }
 SHOWN = {"web": ("yes", "yes", "yes"), "db": ("no", "yes", "no"), "batch": ("no", "yes", "yes")}
@@ -70,7 +67,7 @@ TABLE = [
         [{"name": "db", "reasons": [("live, evacuate: ", "virtual TPM")]}]),
     Row(f"{CHECK} --nova-release 32 db", "four", 0, [row("db")]),
     Row(f"{CHECK} --nova-release 32 {TPM.upper()}", "four", 0, [row("db")]),
-    Row(CHECK, "one", 0, [{"server": PLAIN, "host": "nova-a", **ALL, "reasons": []}]),
+    Row(CHECK, "one", 0, [{"server": WEB, "host": "nova-a", **ALL, "reasons": []}]),
     # The service of the source is that of nova now; an evacuation is checked as if it was down.
     Row(CHECK, "host down", 3, [{"live": "no", "cold": "no", "evacuate": "yes"}]),
     # A volume's image may request a virtual TPM, and nova does not show it: where the host has one.
@@ -84,7 +81,7 @@ TABLE = [
     Row(f"{CHECK} absent", "one", 1, says="nova has no server with the name or UUID 'absent'"),
     Row(f"{CHECK} web", "twins", 1, says="nova has 2 servers with the name or UUID 'web'"),
     Row(f"{CHECK} --host absent", "one", 1, says="absent"),
-    Row(f"{CHECK} web --host b", "one", 1, says=f"server web ({PLAIN}) is not on nova-b"),
+    Row(f"{CHECK} web --host b", "one", 1, says=f"server web ({WEB}) is not on nova-b"),
 ]
 # fmt: on
 

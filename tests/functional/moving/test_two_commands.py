@@ -20,10 +20,11 @@ from typing import Any
 import pytest
 
 from osc_placement import testing
+from osc_placement.testing import nova
 from osc_placement.testing.cloud import uuid_of
-from tests.support import functional_cloud
 from tests.support.peer import target as targets
 from tests.support.peer.shell import OpenStack
+from tests.support.rows import nova_recording
 
 pytestmark = pytest.mark.seeds(5, long=150)
 
@@ -54,8 +55,8 @@ SPECS: tuple[dict[str, str], ...] = (
 )
 IMAGES: tuple[dict[str, str], ...] = ({}, {}, {"hw_architecture": "aarch64"})
 FLAVORS: dict[str, dict[str, str]] = {
-    "f": {}, "g": {"resources__VGPU": "1"},
-    "t": {"resources__VGPU": "1", "trait__CUSTOM_T1": "required"},
+    "f": {}, "g": {"resources:VGPU": "1"},
+    "t": {"resources:VGPU": "1", "trait:CUSTOM_T1": "required"},
 }  # fmt: skip
 ENCRYPTED = {"hw_firmware_type": "uefi", "hw_machine_type": "q35"}
 
@@ -97,10 +98,11 @@ class Cloud:
             return
         state, power = draw.choice((*[("active", 1)] * 4, ("stopped", 4), ("paused", 3)))
         image = {**image, **(ENCRYPTED if "hw:mem_encryption" in specs else {})}
-        self.servers[name] = functional_cloud.server(
-            uuid_of(name), host, name=name, flavor=flavor, _host=host, tenant_id=draw.choice("pq"),
+        place = {"host": f"nova-{host}", "node": host, "_host": host}
+        self.servers[name] = nova.server(
+            uuid_of(name), name=name, flavor=flavor, **place, project=draw.choice("pq"),
             image={"id": uuid_of("image"), "properties": image},
-            **{"OS-EXT-STS:vm_state": state, "OS-EXT-STS:power_state": power},
+            vm_state=state, power_state=power,
         )  # fmt: skip
 
     def _takes_card(self, host: str, specs: dict[str, str]) -> bool:
@@ -146,27 +148,19 @@ class Cloud:
 
     def nova(self) -> dict[str, Any]:
         """Nova's answers, by where each server is now."""
-        nodes = {
-            host: {"cpu_info": {"arch": self.arch[host]}, "hypervisor_type": "QEMU",
-                   "hypervisor_version": self.version[host]}
-            for host in HOSTS
-        }  # fmt: skip
+        cloud = testing.Cloud("nova-{}")
+        for host in HOSTS:
+            version = {"hypervisor_type": "QEMU", "hypervisor_version": self.version[host]}
+            cpu = {"arch": self.arch[host]}
+            cloud.node(host, service=self.state[host], cpu_info=cpu, **version)
         tenant = {"filter_tenant_id": self.tenant} if self.tenant else {}
-        aggregates = [
-            {"id": number, "name": rack, "uuid": uuid_of(rack),
-             "metadata": {"rack": rack, **tenant},
-             "hosts": [f"nova-{host}" for host in HOSTS if self.rack[host] == rack]}
-            for number, rack in enumerate(("r1", "r2"))
-        ]  # fmt: skip
+        for rack in ("r1", "r2"):
+            members = [host for host in HOSTS if self.rack[host] == rack]
+            cloud.aggregate(rack, members, rack=rack, **tenant)
+        for name, specs in FLAVORS.items():
+            cloud.flavor(name, vcpus=2, ram=16, extra_specs=specs)
         listed = [{k: v for k, v in it.items() if k != "_host"} for it in self.servers.values()]
-        return {
-            **functional_cloud.nova_of(
-                *HOSTS, servers=listed, services=self.state, nodes=nodes,
-                flavors=[functional_cloud.flavor(name, 2, **it) for name, it in FLAVORS.items()],
-            ),
-            "GET /v2.1/os-aggregates": {"aggregates": aggregates},
-            "GET /v2.1/os-server-groups": {"server_groups": self.groups},
-        }  # fmt: skip
+        return cloud.nova() | nova.answers(servers=listed, server_groups=self.groups)
 
     def servers_of(self, host: str) -> list[str]:
         """The names of the servers on a host."""
@@ -199,7 +193,7 @@ class Commands:
         self._database = database
         self._openstack = OpenStack(targets.OnFile(database))
         path = str(database.with_suffix(".json"))
-        self._nova = functional_cloud.nova_recording(self.answers, path)
+        self._nova = nova_recording(self.answers, path)
 
     def json(self, command: str, *arguments: str) -> tuple[int, Any]:
         """Exit code and JSON of a command; REFUSED without JSON."""

@@ -25,16 +25,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.functional_cloud import (
-    AGGREGATE,
-    allocate,
-    compute_hosts,
-    create,
-    migration,
-    nova_recording,
-    server,
-)
+from osc_placement import testing
 from tests.support.peer import chaos, forked, loading, process, shell, target as targets
+from tests.support.rows import nova_recording
 
 AMEND = "resource provider inventory amend --all --resource VCPU:allocation_ratio"
 #: The recordings of nova, which plans do not record, as they do not record the cloud.
@@ -212,47 +205,29 @@ class KilledCommands:
         return found
 
 
-def arrange_old_host(openstack: shell.OpenStack) -> None:
+def arrange_old_host(target: targets.Target) -> None:
     """A tree of which nova deleted the compute service, with what evacuations left there."""
-    uuids = {name: create(openstack, name, VCPU=64) for name in ("old", "new")}
-    uuids["numa"] = create(openstack, "numa", "old", MEMORY_MB=64)
-    uuids["pci"] = create(openstack, "pci", "numa", VGPU=32)
-    for name in ("old", "new"):
-        openstack("resource provider trait set", "--trait", "COMPUTE_NODE", uuids[name])
-    openstack("resource provider aggregate add", uuids["old"], "--aggregate", AGGREGATE)
-    servers = [f"00000000-0000-4000-8000-0000000000d{number}" for number in range(4)]
-    moves = []
-    for each in servers:
-        held = {"old": {"VCPU": 3}, "pci": {"VGPU": 1}, "new": {"VCPU": 3}}
-        body = {
-            "allocations": {uuids[name]: {"resources": part} for name, part in held.items()},
-            "project_id": "project",
-            "user_id": "user",
-            "consumer_generation": None,
-        }
-        openstack.target.ask("PUT", f"/allocations/{each}", body, "1.37")
-        moves.append(migration(each.replace("0d", "0e"), each, "evacuation", "done", "old", "new"))
-    nova_recording(
-        {
-            **compute_hosts({"new": uuids["new"]}),
-            "GET /v2.1/servers/detail": {"servers": [server(each, "new") for each in servers]},
-            "GET /v2.1/os-migrations": {"migrations": moves},
-        }
-    )
+    cloud = testing.Cloud("nova-{}")
+    cloud.compute("old", VCPU=64, traits=["COMPUTE_NODE"], aggregates=["rack"])
+    cloud.child("old", "numa", MEMORY_MB=64).child("numa", "pci", VGPU=32)
+    cloud.compute("new", VCPU=64, traits=["COMPUTE_NODE"])
+    for name in ("s0", "s1", "s2", "s3"):
+        both = {"old": {"VCPU": 3}, "pci": {"VGPU": 1}, "new": {"VCPU": 3}}
+        cloud.server(name, both, type="unknown").instance(name, "new", vcpus=3)
+        evacuation = {"migration_type": "evacuation", "status": "done"}
+        cloud.migration(f"move of {name}", name, "old", "new", **evacuation)
+    target.load(cloud.document())
+    nova_recording(cloud.delete_service("old").nova())
 
 
-def arrange(openstack: shell.OpenStack) -> None:
+def arrange(target: targets.Target) -> None:
     """Hosts with a server each, and one that is on two of them."""
-    uuids = [create(openstack, f"cn{number}", VCPU=8, VGPU=4) for number in range(4)]
-    for uuid in uuids:
-        allocate(openstack, uuid, "VGPU=1,VCPU=1")
-    openstack.do(
-        "resource provider allocation set",
-        "0c57cadb-fc21-585e-9f39-000000000000",
-        *("--allocation", f"rp={uuids[0]},VGPU=1"),
-        *("--allocation", f"rp={uuids[1]},VGPU=1"),
-        *("--project-id", "project", "--user-id", "user"),
-    )
+    cloud = testing.Cloud()
+    for name in ("cn0", "cn1", "cn2", "cn3"):
+        cloud.host(name, VCPU=8, VGPU=4)
+        cloud.server(f"on {name}", {name: {"VGPU": 1, "VCPU": 1}}, type="unknown")
+    cloud.server("on two", {"cn0": {"VGPU": 1}, "cn1": {"VGPU": 1}}, type="unknown")
+    target.load(cloud.document())
     pathlib.Path("moves.yaml").write_text(MOVES)
 
 
@@ -306,9 +281,9 @@ def test_a_killed_command_is_continued_and_undone(
     seed: int,
 ) -> None:
     if name == "reshape":
-        arrange(openstack)
+        arrange(target)
     elif name == "retire":
-        arrange_old_host(openstack)
+        arrange_old_host(target)
     else:
         target.load("12-hosts")
     forget_plans(tmp_path)
@@ -345,7 +320,7 @@ def test_a_retirement_may_be_killed_at_each_request(
     pytestconfig: pytest.Config,
 ) -> None:
     """Before and after Placement has each request; without ``--long``, some of them."""
-    arrange_old_host(openstack)
+    arrange_old_host(target)
     forget_plans(tmp_path)
     command, before = COMMANDS["retire"], state(target)
     with chaos.between(target.url) as proxy:  # type: ignore[attr-defined]
@@ -382,7 +357,7 @@ def test_a_command_on_a_file_may_be_killed_at_each_step_of_its_journal(
     """Before and after each write to the file; without ``--long``, at some of the steps."""
     database = tmp_path / "cloud.sqlite"
     if name == "retire":
-        arrange_old_host(openstack)
+        arrange_old_host(target)
     else:
         target.load("12-hosts")
     command, before, saved = COMMANDS[name], state(target), database.read_bytes()

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
+from osc_placement import testing
 from tests.functional.batch.test_undo import AMEND, HOSTS, status_of
-from tests.support import functional_cloud
 from tests.support.peer import chaos, fixtures, shell, target as targets
 
 Damage = Callable[[str], str]
@@ -168,7 +168,7 @@ def test_wrong_columns_are_refused_before_any_request(
 
 
 def test_a_dry_run_writes_the_plan_to_standard_output(openstack: shell.OpenStack) -> None:
-    functional_cloud.create(openstack, "rp-0", VCPU=4)
+    openstack.target.load(testing.Cloud().host("rp-0", VCPU=4).document())
     command = (AMEND, "rp-0", "--resource", "VCPU:total=99", "--plan-out", "-")
     ended = openstack.run(*command, "--dry-run")
     assert [item["subject"]["name"] for item in json.loads(ended.stdout)["changes"]] == ["rp-0"]

@@ -14,7 +14,6 @@ from osc_placement import testing
 from osc_placement.plan import reasons
 from osc_placement.workflows.repair import findings
 from tests.support import embedded
-from tests.support.functional_cloud import nova_of
 from tests.support.peer import shell, target as targets
 from tests.support.rows import Absent, Row, State, table
 
@@ -213,7 +212,7 @@ def traits(target: targets.Target) -> dict[str, list[str]]:
 ONLY = f"{AUDIT} --only pci-device-out-of-spec"
 ADDRESSES = ("0000:84:00.0", "0000:90:00.0", "0000:a0:00.0")
 DEVICES = [f"node_{address}" for address in ADDRESSES]
-PCI = testing.Cloud().host("node", traits=["COMPUTE_NODE"])
+PCI = testing.Cloud("nova-{}").compute("node", traits=["COMPUTE_NODE"])
 for name in DEVICES:
     PCI.child("node", name, PGPU=1, traits=["COMPUTE_MANAGED_PCI_DEVICE"])
 PCI.server("server", {name: {"PGPU": 1} for name in DEVICES[:2]})
@@ -221,7 +220,7 @@ STATES = {
     # The configuration has the second device, and the third one is free.
     "pci devices": State(
         PCI,
-        {**nova_of("node"), "GET /v2.0/agents": {"agents": []}},
+        {"GET /v2.0/agents": {"agents": []}},
         files={
             "nova.conf": '[pci]\ndevice_spec = {"address": "0000:90:00.0"}\n',
             "wrong.conf": "[pci]\ndevice_spec = none\n",

@@ -9,7 +9,6 @@ import pytest
 
 from osc_placement import testing
 from osc_placement.testing.cloud import uuid_of
-from tests.support.functional_cloud import nova_of, server
 from tests.support.peer import target as targets
 from tests.support.peer.shell import OpenStack
 from tests.support.rows import Row, State, differences, table
@@ -24,11 +23,11 @@ MDEV = "4b20d080-1b54-4048-85b3-a6a62d165c01"
 NODE = {"VCPU": 16, "VGPU": 8, "SRIOV_NET_VF": 2, CONTEXT: 15, "CUSTOM_GPU": 2}
 
 
-def cloud(**more: Any) -> testing.Cloud:
+def cloud() -> testing.Cloud:
     """A node with all inventories of its own, and servers; one is being evacuated."""
     return (
-        testing.Cloud()
-        .host("cn1", **{**NODE, **more})
+        testing.Cloud("nova-{}")
+        .host("cn1", **NODE)
         .child("cn1", f"cn1_{B}")
         .host("cn2", VCPU=16)
         .server("one", {"cn1": {"VCPU": 1, "VGPU": 1, CONTEXT: 1, "CUSTOM_GPU": 1}})
@@ -71,39 +70,23 @@ FILES = {
 PINNED = {"vcpus": 2, "extra_specs": {"hw:cpu_policy": "dedicated"}}
 
 
-def nova(**service: str) -> dict[str, Any]:
-    flavor = server(THREE, "cn1")["flavor"]
-    return nova_of(
-        "cn1",
-        "cn2",
-        servers=[
-            server(ONE, "cn1"),
-            server(TWO, "cn1"),
-            server(THREE, "cn1", flavor={**flavor, **PINNED}),
-        ],
-        services={"cn1": service},
-    )
+def with_nova() -> testing.Cloud:
+    made = cloud().node("cn1").node("cn2").instance("one", "cn1").instance("two", "cn1")
+    return made.instance("three", "cn1", **PINNED)
 
 
-def owned() -> testing.Cloud:
+def owned(**node: Any) -> testing.Cloud:
     """A node of nova-compute with a child, in an aggregate."""
-    return (
-        testing.Cloud()
-        .host("cn1", VCPU=16, traits=["COMPUTE_NODE"], aggregates=["rack"])
-        .child("cn1", "cn1:agent")
-        .server("one", {"cn1": {"VCPU": 1}})
-    )
+    made = testing.Cloud("nova-{}")
+    made.host("cn1", VCPU=16, traits=["COMPUTE_NODE"], aggregates=["rack"])
+    made.child("cn1", "cn1:agent").server("one", {"cn1": {"VCPU": 1}})
+    return made.node("cn1", **node).instance("one", "cn1")
 
 
-def stopped(**node: str) -> dict[str, Any]:
-    """Nova with a host that is down; ``node`` changes its compute node."""
-    services = {"cn1": {"state": "down", "status": "disabled"}}
-    return nova_of("cn1", servers=[server(ONE, "cn1")], services=services, nodes={"cn1": node})
-
-
+STOPPED = {"state": "down", "status": "disabled"}
 STATES = {
     "node": State(cloud(), None, FILES),
-    "nova": State(cloud(), nova(), FILES),
+    "nova": State(with_nova(), None, FILES),
     "new class": State(cloud(), None, FILES, [f"resource class create {GPU}"]),
     "tree reached": State(cloud(), None, FILES, [f"{RESHAPE} --to-tree tree.yaml"]),
     "three trees": State(
@@ -114,9 +97,9 @@ STATES = {
         None,
         FILES,
     ),
-    "stopped": State(owned(), stopped()),
-    "new node": State(owned(), stopped(id=NEW)),
-    "up": State(owned(), nova_of("cn1", servers=[server(ONE, "cn1")])),
+    "stopped": State(owned(service=STOPPED)),
+    "new node": State(owned(service=STOPPED, id=NEW)),
+    "up": State(owned()),
 }
 
 
@@ -275,11 +258,10 @@ def test_a_reshape_is_applied_and_undone(
         assert state.run(openstack, line).code == 0
     assert providers(target) == before
     # A recording of nova is no reason to change a real Placement.
-    reshape = state._replace(nova=None)
-    assert reshape.run(openstack, flow.lines[-1], "--dry-run", "--plan-out", "plan").code == 0
+    assert openstack.run(flow.lines[-1], "--dry-run", "--plan-out", "plan").code == 0
     planned = openstack.rows("placement plan apply", "plan", "--dry-run")
     assert {row["status"] for row in planned} == {"planned"}
-    outcome = reshape.run(openstack, flow.lines[-1], "--undo-out", "undo.json")
+    outcome = openstack.run(flow.lines[-1], "--undo-out", "undo.json")
     assert outcome.code == 0, outcome
     assert [*differences(flow.shows, providers(target))] == []
     undone = openstack.rows("placement plan undo", "undo.json", "--dry-run")

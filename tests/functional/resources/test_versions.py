@@ -10,14 +10,13 @@ import pytest
 from osc_placement import microversion
 from osc_placement.testing import Cloud, uuid_of
 from tests.support import versions
-from tests.support.functional_cloud import AGGREGATE, OTHER_AGGREGATE
 from tests.support.peer.shell import OpenStack
 from tests.support.peer.target import Target
 
 #: A provider named node with a consumer on it.
 CLOUD = Cloud().host("node", VCPU=8, MEMORY_MB=64)
 CLOUD.server("server", {"node": {"VCPU": 1}}, type="unknown")
-CONSUMER = uuid_of("server")
+CONSUMER, AGGREGATE, OTHER_AGGREGATE = map(uuid_of, ("server", "rack", "other rack"))
 
 CANDIDATES = "allocation candidate list --resource VCPU=1"
 
