@@ -20,7 +20,7 @@ import shlex
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -269,28 +269,41 @@ def undo_all(commands: KilledCommands, writes: int) -> None:
         commands.finish(undo)
 
 
+def on_targets(places: Mapping[str, str]) -> pytest.MarkDecorator:
+    """``{value: its target}``, with --long also on the other one."""
+    values = [
+        pytest.param(target, value, marks=() if target == place else pytest.mark.long)
+        for value, place in places.items()
+        for target in ("server", "placement")
+    ]
+    return pytest.mark.parametrize(("target", "value"), values, indirect=["target"])
+
+
+#: Where the command runs without --long: what a request does is the same on both.
+PLACES = dict(zip(COMMANDS, ("placement", "server") * 3, strict=True))
+
+
 @pytest.mark.usefixtures("openstack")
 @pytest.mark.timeout(600)
 @pytest.mark.seeds(1, long=40)
-@pytest.mark.parametrize("name", COMMANDS)
+@on_targets(PLACES)
 def test_a_killed_command_is_continued_and_undone(
-    name: str,
-    openstack: shell.OpenStack,
+    value: str,
     target: targets.OverHttp,
     tmp_path: pathlib.Path,
     seed: int,
 ) -> None:
-    if name == "reshape":
+    if value == "reshape":
         arrange(target)
-    elif name == "retire":
+    elif value == "retire":
         arrange_old_host(target)
     else:
         target.load("12-hosts")
     forget_plans(tmp_path)
-    command, before = COMMANDS[name], state(target)
+    command, before = COMMANDS[value], state(target)
     lost = 0.1 * (seed % 2)
     with chaos.between(target.url, lose_after=lost, seed=seed) as proxy:  # type: ignore[attr-defined]
-        commands = KilledCommands(proxy, tmp_path, f"{name} {seed}")
+        commands = KilledCommands(proxy, tmp_path, f"{value} {seed}")
         commands.finish(command)
         after, writes = state(target), sum(proxy.effective_writes.values())
         assert after != before
@@ -311,10 +324,9 @@ def test_a_killed_command_is_continued_and_undone(
 
 @pytest.mark.usefixtures("openstack")
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("moment", ["on_request", "on_answer"])
+@on_targets({"on_request": "placement", "on_answer": "server"})
 def test_a_retirement_may_be_killed_at_each_request(
-    moment: str,
-    openstack: shell.OpenStack,
+    value: str,
     target: targets.OverHttp,
     tmp_path: pathlib.Path,
     pytestconfig: pytest.Config,
@@ -324,7 +336,7 @@ def test_a_retirement_may_be_killed_at_each_request(
     forget_plans(tmp_path)
     command, before = COMMANDS["retire"], state(target)
     with chaos.between(target.url) as proxy:  # type: ignore[attr-defined]
-        commands = KilledCommands(proxy, tmp_path, moment)
+        commands = KilledCommands(proxy, tmp_path, value)
         commands.finish(command)
         after = state(target)
         undo_all(commands, 0)
@@ -332,7 +344,7 @@ def test_a_retirement_may_be_killed_at_each_request(
         for number in itertools.count(1, 1 if pytestconfig.getoption("long") else 17):
             forget_plans(tmp_path)
             proxy.effective_writes.clear()
-            if not commands.run_killed_at(command, moment, number):
+            if not commands.run_killed_at(command, value, number):
                 break
             kills += 1
             rest = continuation(commands, command)

@@ -24,8 +24,14 @@ TARGETS = (
 #: For tests of command lines and of output, which no server can influence.
 ON_ONE_TARGET = pytest.mark.parametrize("target", ["embedded"], indirect=True)
 
-#: For tests with a proxy before the service.
-WITH_SOCKET = pytest.mark.parametrize("target", ["loopback", "placement"], indirect=True)
+
+def with_socket(usual: str) -> pytest.MarkDecorator:
+    """For tests with a proxy before the service: the usual one, with ``--long`` also the other."""
+    names = [
+        pytest.param(name, marks=() if name == usual else pytest.mark.long)
+        for name in ("loopback", "placement")
+    ]
+    return pytest.mark.parametrize("target", names, indirect=True)
 
 
 @pytest.fixture(scope="session")
