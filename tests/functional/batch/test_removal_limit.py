@@ -19,7 +19,6 @@ pytestmark = pytest.mark.usefixtures("sample")
 AUDIT = "placement allocation audit"
 MIRROR = "placement aggregate mirror"
 ALLOWED = ("--allow", "recorded-nova")
-MANY = ("--allow", "many")
 NOVA = testing.sample_nova("12-hosts")
 
 
@@ -80,16 +79,6 @@ def test_a_mirror_removes_nothing_where_nova_lists_no_host_aggregates(
     assert target.state() == before
     openstack.rows(MIRROR, *few, "--allow", "many")
     assert target.state() != before
-
-
-@fixtures.ON_ONE_TARGET
-def test_the_limit_can_be_lower(openstack: shell.OpenStack, target: targets.Target) -> None:
-    before = target.state()
-    only = ("--os-nova-recording", "12-hosts", "--repair", "--only", "doubled", *ALLOWED)
-    refused = openstack.rows(AUDIT, *only, "--max-percent", "0", code=6)
-    assert [row["status"] for row in refused] == ["refused"]
-    assert target.state() == before
-    assert [row["status"] for row in openstack.rows(AUDIT, *only, code=9)] == ["applied"]
 
 
 HOSTS = " ".join(f"cmp-000{number}.lab.example.org" for number in (1, 2, 4, 5))

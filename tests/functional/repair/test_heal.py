@@ -115,6 +115,8 @@ def test_scope_max_count_and_consumer_type(
     found = rows(openstack, *selection, "--consumer-type", "LOST_AND_FOUND")
     assert named(found, "applied") == {"st-stopped", "xx-vgpu"} == set(found)
     assert consumer(target, "xx-vgpu")["consumer_type"] == "LOST_AND_FOUND"
+    code, text = openstack.fails(HEAL, *RECORDED, "--consumer-type", "X", version="1.37")
+    assert (code, "--consumer-type, consumer types" in text) == (1, True)
     on_host = rows(openstack, "--host", "cmp-0012")
     assert {SERVERS[name]["OS-EXT-SRV-ATTR:host"] for name in on_host} == {"cmp-0012"}
     in_aggregate = rows(openstack, "--host-aggregate", "tenant-acme", "--max-count", "3", code=5)
@@ -160,13 +162,3 @@ def test_plan_file_checks_nova_again(openstack: shell.OpenStack, target: targets
     # Undo needs no recording of nova.
     openstack.do("placement plan undo", "plan.json")
     assert not held(target, "st-paused")
-
-
-def test_no_consumer_type_below_1_38(openstack: shell.OpenStack, target: targets.Target) -> None:
-    selection = ("--instance", SERVERS["st-stopped"]["id"])
-    openstack.do(HEAL, *RECORDED, *selection, version="1.37")
-    assert consumer(target, "st-stopped")["consumer_type"] == "unknown"
-    code, text = openstack.fails(
-        HEAL, *RECORDED, *selection, "--consumer-type", "X", version="1.37"
-    )
-    assert (code, "--consumer-type, consumer types" in text) == (1, True)
