@@ -40,16 +40,6 @@ _NO_AGGREGATE = Reason(Code.NO_AGGREGATE, "the host is in none of the host aggre
 _MAY_BE_A_NODE = Reason(Code.CELL_DOWN, "it may be a compute node that nova cannot list now")
 
 
-@dataclasses.dataclass(eq=False)
-class MirrorSnapshot(Cloud):
-    """The cloud with the ``members`` of every aggregate of the plan.
-
-    ``deleted`` is ``{uuid: name}`` of host aggregates that nova has deleted.
-    """
-
-    deleted: Mapping[str, str] = dataclasses.field(default_factory=dict)
-
-
 @dataclasses.dataclass(frozen=True, slots=True)
 class MirrorRequest:
     """What to mirror; empty ``hosts`` and ``host_aggregates`` select all.
@@ -82,7 +72,7 @@ class _Decision:
     refused: bool = False
 
 
-def decide_mirror(snapshot: MirrorSnapshot, request: MirrorRequest) -> plan.Plan:
+def decide_mirror(snapshot: Cloud, request: MirrorRequest) -> plan.Plan:
     """One change per provider, for all its aggregates.
 
     Skipped, each with a reason: hosts without a compute node, nodes without a provider,
@@ -101,7 +91,7 @@ def is_stale(item: change.Skipped) -> bool:
 
 
 class _Mirror:
-    def __init__(self, snapshot: MirrorSnapshot, request: MirrorRequest) -> None:
+    def __init__(self, snapshot: Cloud, request: MirrorRequest) -> None:
         self._snapshot, self._request = snapshot, request
         self._decisions: dict[str, _Decision] = collections.defaultdict(_Decision)
 
@@ -130,7 +120,7 @@ class _Mirror:
 
     def _deleted(self) -> Iterator[tuple[str, str]]:
         """The deleted host aggregates that the request includes."""
-        for uuid, name in self._snapshot.deleted.items():
+        for uuid, name in self._snapshot.deleted_aggregates.items():
             if uuid in self._request.forget or not self._request.host_aggregates:
                 yield uuid, name
 
@@ -295,7 +285,7 @@ def plan_mirror(
 class MirrorReading(NamedTuple):
     """What ``decide_mirror`` needs."""
 
-    snapshot: MirrorSnapshot
+    snapshot: Cloud
     request: MirrorRequest
 
 
@@ -307,13 +297,13 @@ def read_cloud(
 ) -> MirrorReading:
     """Read nova and Placement. Requests and errors: those of ``plan_mirror``."""
     client.require_feature("aggregate generation", "changing aggregates safely")
-    snapshot = source.read(client, nova, context, kind=MirrorSnapshot, with_aggregates=True)
+    snapshot = source.read(client, nova, context, kind=Cloud, with_aggregates=True)
     resolved = _resolve(snapshot, request)
     _read_members(nova, snapshot, resolved)
     return MirrorReading(snapshot, resolved)
 
 
-def _read_members(nova: nova_api.Nova, cloud: MirrorSnapshot, request: MirrorRequest) -> None:
+def _read_members(nova: nova_api.Nova, cloud: Cloud, request: MirrorRequest) -> None:
     """Read the members of every current host aggregate, and of those to forget."""
     current = {item.uuid: item.name for item in cloud.aggregates}
     deleted = {uuid: uuid for uuid in request.forget}
@@ -325,7 +315,7 @@ def _read_members(nova: nova_api.Nova, cloud: MirrorSnapshot, request: MirrorReq
     # Read nova again after Placement, so that a host that is being added is not removed.
     cloud.aggregates = [item for item in nova_api.host_aggregates(nova) if item.uuid in current]
     left = {item.uuid for item in cloud.aggregates}
-    cloud.deleted = {
+    cloud.deleted_aggregates = {
         uuid: title
         for uuid, title in {**deleted, **current}.items()
         if uuid not in left and uuid in cloud.members

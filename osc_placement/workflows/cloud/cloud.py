@@ -70,7 +70,8 @@ def _facts() -> Any:
 class Cloud:
     """Nova's compute hosts, Placement's providers, and what else was read of both.
 
-    Of nova: ``aggregates`` are its host aggregates. ``servers`` by UUID, soft-deleted ones
+    Of nova: ``aggregates`` are its host aggregates, ``deleted_aggregates`` is ``{uuid: name}`` of
+    those that it has deleted, as far as somebody asked. ``servers`` by UUID, soft-deleted ones
     included; ``deleted_servers`` are those that are not archived yet. ``migrations`` by UUID, the
     newest first. ``unconfirmed`` is ``{consumer: why nova cannot say whether it is a server}``.
     ``trusts_nova``: somebody has looked, and nova's host of a server is right also where its move
@@ -90,6 +91,7 @@ class Cloud:
     hosts: values.Hosts
     providers: Mapping[str, provider.Provider]
     aggregates: Sequence[values.HostAggregate] = ()
+    deleted_aggregates: Mapping[str, str] = _facts()
     servers: Mapping[str, values.Server] = _facts()
     migrations: Mapping[str, values.Migration] = _facts()
     allocations: Mapping[str, allocation.Allocations] = _facts()

@@ -20,6 +20,7 @@ from osc_placement.plan import apply, change, plan, result
 from osc_placement.plan.kinds import memberships
 from osc_placement.workflows.batch import mirror
 from osc_placement.workflows.batch.mirror import MirrorRequest
+from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.cloud.context import ReadContext
 from tests.support import embedded, host_aggregates, plans
 from tests.support.host_aggregates import FakeNova, members
@@ -53,9 +54,9 @@ def cloud(
     members: dict[str, str] | None = None,
     providers: Sequence[provider.Provider] = PROVIDERS,
     **fields: Any,
-) -> mirror.MirrorSnapshot:
+) -> Cloud:
     """Aggregates as ``{name: "host host"}`` with uuid ``U-name``, members as ``{name: "uuid"}``."""
-    snapshot = mirror.MirrorSnapshot(
+    snapshot = Cloud(
         aggregates=[
             values.HostAggregate(str(number), name, f"U-{name}", tuple(hosts.split()))
             for number, (name, hosts) in enumerate(aggregates.items(), 1)
@@ -187,12 +188,12 @@ PLANS = {
         ["a. +ssd", "b. -ssd"],
     ),
     "a deleted aggregate is reported": (
-        cloud({"az": "a"}, {"old": "n-a. n-b. u-share"}, deleted={"U-old": "old"}),
+        cloud({"az": "a"}, {"old": "n-a. n-b. u-share"}, deleted_aggregates={"U-old": "old"}),
         ALL,
         ["a. +az", "a. (-old)", "b. (-old)", "nfs (-old)"],
     ),
     "and pruned": (
-        cloud({"az": "a"}, {"old": "n-a. n-b. u-share"}, deleted={"U-old": "old"}),
+        cloud({"az": "a"}, {"old": "n-a. n-b. u-share"}, deleted_aggregates={"U-old": "old"}),
         PRUNE,
         ["a. +az -old", "b. -old", "nfs (-old)"],
     ),
@@ -200,13 +201,17 @@ PLANS = {
         cloud(
             {"az": "a"},
             {"az": "n-b.", "old": "n-b.", "older": "n-c."},
-            deleted={"U-old": "old", "U-older": "older"},
+            deleted_aggregates={"U-old": "old", "U-older": "older"},
         ),
         MirrorRequest(forget=frozenset({"U-old"})),
         ["a. +az", "b. -old", "b. (-az)", "c. (-older)"],
     ),
     "a narrowed run passes over other deleted ones": (
-        cloud({"az": "a"}, {"old": "n-b.", "older": "n-c."}, deleted={"U-old": "", "U-older": ""}),
+        cloud(
+            {"az": "a"},
+            {"old": "n-b.", "older": "n-c."},
+            deleted_aggregates={"U-old": "", "U-older": ""},
+        ),
         MirrorRequest(forget=frozenset({"U-old"}), host_aggregates=frozenset({"U-az"})),
         ["a. +az", "b. -old"],
     ),
@@ -214,9 +219,7 @@ PLANS = {
 
 
 @pytest.mark.parametrize(("snapshot", "request_", "expected"), PLANS.values(), ids=PLANS)
-def test_the_plan_of(
-    snapshot: mirror.MirrorSnapshot, request_: MirrorRequest, expected: list[str]
-) -> None:
+def test_the_plan_of(snapshot: Cloud, request_: MirrorRequest, expected: list[str]) -> None:
     made = mirror.decide_mirror(snapshot, request_)
     assert lines(made) == expected
     assert made == mirror.decide_mirror(snapshot, request_)
@@ -246,7 +249,7 @@ def test_a_change_has_its_facts_and_its_reason() -> None:
         (cloud({"az": ""}), "no hosts"),
         (cloud({"az": ""}, {"az": "n-a."}), "its host is not in it: --prune"),
         (
-            cloud({}, {"old": "n-a."}, deleted={"U-old": "old"}),
+            cloud({}, {"old": "n-a."}, deleted_aggregates={"U-old": "old"}),
             "in old, but nova has deleted it: --forget U-old",
         ),
         (cloud({"az": ""}, {"az": "u-share"}), "not a compute node of nova: --prune --provider"),
@@ -256,13 +259,13 @@ def test_a_change_has_its_facts_and_its_reason() -> None:
         ),
     ],
 )
-def test_a_skipped_change_has_its_reason(snapshot: mirror.MirrorSnapshot, reason: str) -> None:
+def test_a_skipped_change_has_its_reason(snapshot: Cloud, reason: str) -> None:
     reasons = [item.reason for item in mirror.decide_mirror(snapshot, ALL).skipped]
     assert re.search(reason, "; ".join(reasons))
 
 
 def test_the_reason_names_the_option_that_a_forgotten_aggregate_needs() -> None:
-    snapshot = cloud({}, {"old": "u-share"}, deleted={"U-old": "old"})
+    snapshot = cloud({}, {"old": "u-share"}, deleted_aggregates={"U-old": "old"})
     made = mirror.decide_mirror(snapshot, MirrorRequest(forget=frozenset({"U-old"})))
     reasons = [item.reason for item in made.skipped]
     assert reasons == ["in old, but it is not a compute node of nova: --provider removes it"]
