@@ -134,7 +134,7 @@ SERVER_API = ("osc_placement.server", "osc_placement.server.store")
 SERVER_USERS = (
     "client.connection",
     "programs",
-    "workflows.cloud.on_a_copy",
+    "workflows.cloud.rehearsal",
     "workflows.snapshot",
 )
 
@@ -359,7 +359,7 @@ def test_a_forbidden_import_is_found(module: str, source: str) -> None:
             "workflows.repair.allocations.heal",
             "from osc_placement.workflows.repair.allocations import owners",
         ),
-        ("workflows.cloud.on_a_copy", "from osc_placement.server import create_app"),
+        ("workflows.cloud.rehearsal", "from osc_placement.server import create_app"),
         ("client.connection", "from osc_placement import server"),
         ("server.store.sqlite", "import sqlite3"),
         ("server.options", "from osc_placement.samples import sample"),
@@ -406,7 +406,7 @@ def test_a_public_class_name_is_unique() -> None:
 
 
 #: Lines of the product without those of the license. To raise it, state the reason in the commit.
-MAX_LINES = 69_791
+MAX_LINES = 69_796
 
 
 def test_the_product_does_not_outgrow_its_lines() -> None:
@@ -414,7 +414,7 @@ def test_the_product_does_not_outgrow_its_lines() -> None:
 
 
 #: Lines of the tests, their support, the lab and the benchmarks. A test that goes lowers it.
-MAX_TEST_LINES = 72_974
+MAX_TEST_LINES = 72_978
 
 
 def test_the_tests_do_not_outgrow_their_lines() -> None:

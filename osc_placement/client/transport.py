@@ -526,7 +526,7 @@ def is_too_large(error: BaseException) -> bool:
 
 
 def was_sent(error: BaseException) -> bool:
-    """Whether the request may have reached a server, judged by the cause of the error."""
+    """Whether the request may have reached a server, by the cause of the error."""
     if not isinstance(error, keystoneauth1.exceptions.ConnectionError):
         return False
     if isinstance(error.__context__, _BEFORE_SENDING):

@@ -122,7 +122,7 @@ def read_provider_allocations(body: Json) -> responses.ProviderAllocations:
         generation=body["resource_provider_generation"],
         allocations={
             consumer: responses.ProviderAllocation(
-                shared.mapping(item["resources"]), item.get("consumer_generation")
+                shared.intern_mapping(item["resources"]), item.get("consumer_generation")
             )
             for consumer, item in body["allocations"].items()
         },
@@ -134,7 +134,7 @@ def read_consumer(uuid: str, body: Json) -> allocation.Consumer:
     return allocation.Consumer(
         uuid=uuid,
         allocations={
-            provider_uuid: shared.mapping(item["resources"])
+            provider_uuid: shared.intern_mapping(item["resources"])
             for provider_uuid, item in body["allocations"].items()
         },
         project_id=body.get("project_id"),

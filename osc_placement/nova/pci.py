@@ -135,7 +135,7 @@ class PciConfiguration:
     is_reported: bool = False
 
     def matches(self, device: Device) -> bool | None:
-        """Whether an entry matches the device; None if this cannot be judged."""
+        """Whether an entry matches the device; None if this cannot be checked."""
         answers = {spec.matches(device) for spec in self.specs or ()}
         return True if True in answers else None if None in answers or self.specs is None else False
 

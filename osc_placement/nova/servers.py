@@ -214,22 +214,22 @@ def _server(item: Mapping[str, Any]) -> values.Server:
     return values.Server(
         uuid=item["id"],
         name=item["name"],
-        project_id=shared.text(item["tenant_id"]),
-        user_id=shared.text(item["user_id"]),
-        host=shared.text(item["OS-EXT-SRV-ATTR:host"]),
-        node=shared.text(item["OS-EXT-SRV-ATTR:hypervisor_hostname"]),
-        vm_state=shared.text(item["OS-EXT-STS:vm_state"]),
-        task_state=shared.text(item["OS-EXT-STS:task_state"]),
-        status=shared.text(item["status"]),
+        project_id=shared.intern_text(item["tenant_id"]),
+        user_id=shared.intern_text(item["user_id"]),
+        host=shared.intern_text(item["OS-EXT-SRV-ATTR:host"]),
+        node=shared.intern_text(item["OS-EXT-SRV-ATTR:hypervisor_hostname"]),
+        vm_state=shared.intern_text(item["OS-EXT-STS:vm_state"]),
+        task_state=shared.intern_text(item["OS-EXT-STS:task_state"]),
+        status=shared.intern_text(item["status"]),
         flavor=None if hidden else _flavor(item["flavor"]),
-        flavor_name=shared.text(item["flavor"].get("original_name")),
+        flavor_name=shared.intern_text(item["flavor"].get("original_name")),
         image_properties=_properties(image.get("properties")),
-        image_id=shared.text(image.get("id")),
-        pinned_zone=shared.text(item.get("pinned_availability_zone")),
+        image_id=shared.intern_text(image.get("id")),
+        pinned_zone=shared.intern_text(item.get("pinned_availability_zone")),
         shows_zone="pinned_availability_zone" in item,
         from_volume=not image,
         has_volumes=bool(item.get("os-extended-volumes:volumes_attached")),
-        root_device=shared.text(item.get("OS-EXT-SRV-ATTR:root_device_name")),
+        root_device=shared.intern_text(item.get("OS-EXT-SRV-ATTR:root_device_name")),
         power_state=item.get("OS-EXT-STS:power_state"),
         launched=item.get("OS-SRV-USG:launched_at", "") is not None,
         created=item["created"],
@@ -247,7 +247,7 @@ def _fault(item: Mapping[str, Any] | None) -> values.Fault | None:
 
 
 def _properties(properties: Mapping[str, str] | None) -> Mapping[str, str] | None:
-    return None if properties is None else shared.mapping(properties)
+    return None if properties is None else shared.intern_mapping(properties)
 
 
 def _flavor(item: Mapping[str, Any]) -> flavor.Flavor:
@@ -261,7 +261,7 @@ def _flavor(item: Mapping[str, Any]) -> flavor.Flavor:
     )
 
 
-@functools.lru_cache(shared.MOST)
+@functools.lru_cache(shared.MOST_MAPPINGS)
 def _shared_flavor(
     vcpus: int,
     ram: int,

@@ -35,7 +35,7 @@ class ConsumerState(forms.JsonObject):
     def of(cls, consumer: allocation.Consumer) -> Self:
         """The state of a consumer, in the order of its providers."""
         allocations = {
-            uuid: shared.mapping(dict(sorted(resources.items())))
+            uuid: shared.intern_mapping(dict(sorted(resources.items())))
             for uuid, resources in sorted(consumer.allocations.items())
             if resources
         }

@@ -352,7 +352,7 @@ def _summary(
     caveats: Caveats,
 ) -> list[str]:
     """The lines below the tables: who can serve the request, what was assumed and not checked."""
-    from osc_placement.workflows.explain import set_back
+    from osc_placement.workflows.explain import overwritten_by_nova
 
     nova, explanation = every[0].nova, answers[0]
     by = f" of {nova.title}" if nova and len(every) > 1 else ""
@@ -374,7 +374,8 @@ def _summary(
         )
     lines += _named(explanation)
     lines += [
-        f"Note: {text}" for text in (*explanation.hints, *set_back.notes(explanation.changes))
+        f"Note: {text}"
+        for text in (*explanation.hints, *overwritten_by_nova.notes(explanation.changes))
     ]
     return [*lines, *services.caveat_lines(caveats)]
 
@@ -417,7 +418,7 @@ def _facts(
     held: Sequence[holders.RoomHolder],
 ) -> list[dict[str, Any]]:
     """The rows of the answer, as ``{column: value}``."""
-    from osc_placement.workflows.explain import set_back
+    from osc_placement.workflows.explain import overwritten_by_nova
 
     asked, explanation = every[0], answers[0]
     sources = asked.nova.sources if asked.nova else {}
@@ -447,7 +448,7 @@ def _facts(
         *([{"section": "failure", "text": explanation.cause}] if explanation.cause else []),
         *(
             {"section": "note", "text": text}
-            for text in (*explanation.hints, *set_back.notes(explanation.changes))
+            for text in (*explanation.hints, *overwritten_by_nova.notes(explanation.changes))
         ),
         *(
             {"section": section, "text": text}

@@ -71,7 +71,7 @@ openstack placement flavor audit --fail-on unknown-name \\
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.plan import file
         from osc_placement.scheduling.answer import Caveats, joined
-        from osc_placement.workflows.cloud import compute_nodes, on_a_copy
+        from osc_placement.workflows.cloud import compute_nodes, rehearsal
         from osc_placement.workflows.explain import flavor_audit as audit
 
         nova = services.NovaServices(self).nova
@@ -85,7 +85,7 @@ openstack placement flavor audit --fail-on unknown-name \\
             if parsed_args.after is not None:
                 path = parsed_args.after
                 planned = file.read(path)
-                changed = on_a_copy.after_plan(client, planned, path, context)
+                changed = rehearsal.after_plan(client, planned, path, context)
                 _, after = stack.enter_context(changed)
                 client, failures = after.client, after.failures
                 target = f"{target} after {path}"

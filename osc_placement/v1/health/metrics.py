@@ -107,7 +107,7 @@ openstack placement metrics write \\
 
         The tables of Placement are read at once, into a file.
         """
-        from osc_placement.workflows.cloud import on_a_copy
+        from osc_placement.workflows.cloud import rehearsal
         from osc_placement.workflows.snapshot import save
 
         database = self._database()
@@ -122,7 +122,7 @@ openstack placement metrics write \\
         else:
             with (
                 save.saved(read.client, context) as path,
-                on_a_copy.opened_file(path) as client,
+                rehearsal.opened_file(path) as client,
             ):
                 yield dataclasses.replace(read, client=client), read.nova, _finished(path)
 

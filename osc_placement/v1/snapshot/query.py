@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from osc_placement.client import api
     from osc_placement.workflows.cloud import logs
     from osc_placement.workflows.cloud.context import ReadContext
-    from osc_placement.workflows.snapshot import against, replay
+    from osc_placement.workflows.snapshot import compare_services, replay
 
 #: Answers that the summary names.
 _MOST_NAMED = 3
@@ -42,7 +42,7 @@ class ReplayQueries(base.MarkdownPage, base.ReportLister):
 
     auth_required = False
     names_database = False
-    _times: Sequence[against.ShapeTimes] = ()
+    _times: Sequence[compare_services.ShapeTimes] = ()
 
     exit_codes = {
         **base.EXIT_CODES,
@@ -110,7 +110,7 @@ openstack --os-placement-rate 5 placement query replay \\
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.plan import file
-        from osc_placement.workflows.cloud import on_a_copy
+        from osc_placement.workflows.cloud import rehearsal
         from osc_placement.workflows.snapshot import replay
 
         files, plan = parsed_args.files, parsed_args.after
@@ -139,7 +139,7 @@ openstack --os-placement-rate 5 placement query replay \\
             if plan is not None:
                 planned = file.read(plan)
                 _, copy = stack.enter_context(
-                    on_a_copy.after_plan(states[0], planned, plan, context)
+                    rehearsal.after_plan(states[0], planned, plan, context)
                 )
                 count = len(planned.changes) - len(copy.failures)
                 applied = [f"The plan on a copy of {files[0]}: {count} applied"]
@@ -184,12 +184,12 @@ openstack --os-placement-rate 5 placement query replay \\
 
     def _timed(self, parsed_args: argparse.Namespace) -> base.Rows:
         """The rows by shape, of one service."""
-        from osc_placement.workflows.snapshot import against
+        from osc_placement.workflows.snapshot import compare_services
 
         source = _read_queries(parsed_args)
         client = self._of_cloud("--time")
         with self._one_by_one(parsed_args) as context:
-            shapes = against.measure(client, source, context)
+            shapes = compare_services.measure(client, source, context)
         refused = sum(bool(answer.answer.error) for each in shapes for _, answer in each.answers)
         # What Placement says of a refused query can have names.
         self.table_columns = tuple(_TIMES)[:-1]
@@ -221,15 +221,15 @@ openstack --os-placement-rate 5 placement query replay \\
     def _against(self, parsed_args: argparse.Namespace) -> base.Rows:
         """The rows by shape."""
         from osc_placement.client import api
-        from osc_placement.workflows.snapshot import against
+        from osc_placement.workflows.snapshot import compare_services
 
         source = _read_queries(parsed_args)
         before = self._of_cloud("--against")
-        against.check_different(before.target.identity.url, parsed_args.against)
+        compare_services.check_different(before.target.identity.url, parsed_args.against)
         after = api.Client(before.transport.at(parsed_args.against), None)
         after.transport.pace.rate = parsed_args.rate
         with self._one_by_one(parsed_args) as context:
-            shapes = against.compare(before, after, source, context)
+            shapes = compare_services.compare(before, after, source, context)
         compared = [item for shape in shapes for item in shape.comparisons]
         worse = [item for item in compared if item.is_lost or item.is_changed]
         limit = parsed_args.slower
@@ -263,7 +263,7 @@ def _read_queries(parsed_args: argparse.Namespace) -> logs.QuerySource:
     return source
 
 
-def _difference(item: against.ServiceComparison) -> str:
+def _difference(item: compare_services.ServiceComparison) -> str:
     """What is different about the answers to a query."""
     before, after = item.before.answer, item.after.answer
     if item.is_refused:
@@ -272,12 +272,12 @@ def _difference(item: against.ServiceComparison) -> str:
     return f"{item.query.text}: {counts}, {len(item.lost)} lost"
 
 
-def _texts(items: Sequence[against.ServiceComparison]) -> rows.Cell:
+def _texts(items: Sequence[compare_services.ServiceComparison]) -> rows.Cell:
     return rows.lines([item.query.text for item in items])
 
 
 #: Times are in milliseconds.
-_SHAPES: rows.Columns[against.ShapeComparison] = {
+_SHAPES: rows.Columns[compare_services.ShapeComparison] = {
     "shape": lambda item: item.shape,
     "queries": lambda item: len(item.comparisons),
     "median": lambda item: item.before.median,
@@ -296,7 +296,7 @@ _SHAPES: rows.Columns[against.ShapeComparison] = {
 }
 
 
-_TIMES: rows.Columns[against.ShapeTimes] = {
+_TIMES: rows.Columns[compare_services.ShapeTimes] = {
     "shape": lambda item: item.shape,
     "queries": lambda item: len(item.answers),
     "times": lambda item: sum(query.count for query, _ in item.answers),

@@ -27,7 +27,7 @@ from osc_placement.workflows.cloud import (
     nova_servers,
     observe,
     observe_hosts,
-    on_a_copy,
+    rehearsal,
     servers,
     source,
     ways,
@@ -135,7 +135,7 @@ def show(
             nova.requests(Cloud(Hosts(), {}), [])
         later = None
         if request.after is not None:
-            base, later = stack.enter_context(on_a_copy.after_plan(client, *request.after, context))
+            base, later = stack.enter_context(rehearsal.after_plan(client, *request.after, context))
             observed, failures = wide.ObservedCloud(base), later.failures
         elif request.keep is not None:
             asked = [query for it in request.queries.values() for one in it for query in one]

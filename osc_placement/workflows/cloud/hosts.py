@@ -32,7 +32,7 @@ class HostSearch:
             group.impossible for group in self.plan.groups
         )
 
-    def serves(self, root_uuid: str) -> bool:
+    def can_serve(self, root_uuid: str) -> bool:
         """Whether a host can serve the query; no host serves one without resources."""
         if not self._may_serve or not self.plan.admits_root(self._base.providers[root_uuid]):
             return False
@@ -42,16 +42,16 @@ class HostSearch:
             for offered in self.forest.candidates_in(root_uuid)
         )
 
-    def meets(self, root_uuid: str) -> bool:
+    def shared_can_serve(self, root_uuid: str) -> bool:
         """Whether a host, or only providers that share with its tree, can serve the query."""
         if not self.plan.admits_root(self._base.providers[root_uuid]):
             return False
         return next(self.forest.candidates_in(root_uuid), None) is not None
 
-    def serving(self, among: Iterable[str] | None = None) -> list[str]:
+    def hosts(self, among: Iterable[str] | None = None) -> list[str]:
         """The hosts that can serve the query, of those given or of all."""
         roots = self.forest.roots() if among is None else among
-        return [uuid for uuid in roots if self.serves(uuid)]
+        return [uuid for uuid in roots if self.can_serve(uuid)]
 
 
 def hosts_of(base: state.CloudState) -> list[str]:

@@ -219,7 +219,7 @@ class Unallocated:
                 yield f"{counted(len(uuids), 'server')} {what}: {repair}"
 
 
-class Standing(NamedTuple):
+class ServersByState(NamedTuple):
     """How servers stand to hosts that stop. Keys are ``(server UUID, root UUID)``.
 
     ``resting`` are at rest there and need a place elsewhere; ``held`` is why the others must not
@@ -233,7 +233,7 @@ class Standing(NamedTuple):
     gone: frozenset[tuple[str, str]]
 
 
-def standing(cloud: Cloud, roots: Iterable[str]) -> Standing:
+def servers_by_state(cloud: Cloud, roots: Iterable[str]) -> ServersByState:
     """How the servers that nova lists stand to hosts (root UUIDs)."""
     resting: dict[tuple[str, str], values.Server] = {}
     held: dict[tuple[str, str], str] = {}
@@ -265,7 +265,7 @@ def standing(cloud: Cloud, roots: Iterable[str]) -> Standing:
                 )
             else:
                 gone.add(key)
-    return Standing(resting, held, doubtful, frozenset(gone))
+    return ServersByState(resting, held, doubtful, frozenset(gone))
 
 
 def _next(reading: Cloud, move: server_moves.ServerMove, host: str) -> str:
@@ -294,11 +294,13 @@ def add_placement(cloud: Cloud, base: state.CloudState) -> None:
     cloud.set_allocations({uuid: it.allocations for uuid, it in base.consumers.items()}, {})
 
 
-def unallocated(base: state.CloudState, stand: Standing, among: Collection[str]) -> Unallocated:
+def unallocated(
+    base: state.CloudState, by_state: ServersByState, among: Collection[str]
+) -> Unallocated:
     """The servers at rest on compute nodes (``among``: UUIDs) without allocations there."""
     missing: dict[str, str] = {}
     elsewhere: dict[str, str] = {}
-    for (uuid, root), server in stand.resting.items():
+    for (uuid, root), server in by_state.resting.items():
         consumer = base.consumers.get(uuid)
         uuids = set(consumer.allocations) if consumer else set()
         if root not in among or not uuids.isdisjoint(base.tree[root]):

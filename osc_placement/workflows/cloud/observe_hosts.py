@@ -42,9 +42,9 @@ class ServersRead:
     everywhere: nova_servers.ServerCases | None = None
 
     @functools.cached_property
-    def stand(self) -> nova_servers.Standing:
+    def by_state(self) -> nova_servers.ServersByState:
         """How nova's servers stand to the hosts."""
-        return nova_servers.standing(self.cloud, self.roots)
+        return nova_servers.servers_by_state(self.cloud, self.roots)
 
     def placed(self) -> list[servers.PlacedServer]:
         """The servers with allocations on the hosts."""
@@ -52,7 +52,7 @@ class ServersRead:
 
     def resting(self) -> list[servers.PlacedServer]:
         """The servers that are at rest where they have allocations."""
-        return [it for it in self.placed() if (it.uuid, it.root_uuid) in self.stand.resting]
+        return [it for it in self.placed() if (it.uuid, it.root_uuid) in self.by_state.resting]
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -60,13 +60,13 @@ class JoinedServers:
     """The servers on hosts, as Placement and nova have them together.
 
     ``leaving`` are those with allocations there that need a place elsewhere, as far as nova was
-    read, with the way of each. ``stand`` is how nova's servers stand to the hosts: ``held`` has
+    read, with the way of each. ``by_state`` is how nova's servers stand to the hosts: ``held`` has
     those that nova does not move, too. ``lost`` are those without allocations there.
     """
 
     base: state.CloudState
     leaving: ways.Leaving
-    stand: nova_servers.Standing
+    by_state: nova_servers.ServersByState
     lost: nova_servers.Unallocated
 
     @property
@@ -77,18 +77,18 @@ class JoinedServers:
     @property
     def stuck(self) -> set[str]:
         """The hosts (root UUIDs) with servers that must not, or may not, lose them."""
-        return {root for _, root in (*self.stand.held, *self.stand.doubtful)}
+        return {root for _, root in (*self.by_state.held, *self.by_state.doubtful)}
 
     @property
     def uuids(self) -> set[str]:
         """The servers that need these hosts now."""
-        of_nova = {uuid for uuid, _ in (*self.stand.resting, *self.stand.held)}
+        of_nova = {uuid for uuid, _ in (*self.by_state.resting, *self.by_state.held)}
         return of_nova.union(each.uuid for each in self.moving)
 
     def on(self, roots: Collection[str]) -> JoinedServers:
         """Those on some of the hosts."""
-        resting, held, doubtful, gone = self.stand
-        stand = nova_servers.Standing(
+        resting, held, doubtful, gone = self.by_state
+        by_state = nova_servers.ServersByState(
             {key: server for key, server in resting.items() if key[1] in roots},
             {key: why for key, why in held.items() if key[1] in roots},
             {key: why for key, why in doubtful.items() if key[1] in roots},
@@ -98,13 +98,13 @@ class JoinedServers:
         return JoinedServers(
             self.base,
             dataclasses.replace(self.leaving, moving=moving),
-            stand,
-            nova_servers.unallocated(self.base, stand, roots),
+            by_state,
+            nova_servers.unallocated(self.base, by_state, roots),
         )
 
     def doubts(self) -> Iterator[str]:
         """What was not checked about the servers and can hold one of them."""
-        yield from self.stand.doubtful.values()
+        yield from self.by_state.doubtful.values()
         yield from self.lost.lines()
         for server in self.moving:
             if server.key in self.leaving.doubtful:
@@ -116,8 +116,8 @@ def join(read: ServersRead, compute: ServerHosts, only_cold: Collection[str] = (
 
     Those of ``only_cold`` (UUIDs) do not move live.
     """
-    base, stand, placed = read.base, read.stand, read.placed()
-    staying = stand.held.keys() | stand.doubtful.keys() | stand.gone
+    base, by_state, placed = read.base, read.by_state, read.placed()
+    staying = by_state.held.keys() | by_state.doubtful.keys() | by_state.gone
     leaving = ways.leaving(
         (server for server in placed if (server.uuid, server.root_uuid) not in staying),
         read.known.cases,
@@ -129,10 +129,10 @@ def join(read: ServersRead, compute: ServerHosts, only_cold: Collection[str] = (
         for server in placed
         if server.key in leaving.held
     }
-    resting = {key: server for key, server in stand.resting.items() if key not in refused}
-    stand = stand._replace(resting=resting, held={**stand.held, **refused})
-    lost = nova_servers.unallocated(base, stand, read.roots)
-    return JoinedServers(base, leaving, stand, lost)
+    resting = {key: server for key, server in by_state.resting.items() if key not in refused}
+    by_state = by_state._replace(resting=resting, held={**by_state.held, **refused})
+    lost = nova_servers.unallocated(base, by_state, read.roots)
+    return JoinedServers(base, leaving, by_state, lost)
 
 
 def of_state(
@@ -163,15 +163,15 @@ def servers_everywhere(base: state.CloudState, nova: nova_servers.NovaReader) ->
     cloud = nova.on_roots(hosts, uuids)
     nova_servers.add_placement(cloud, base)
     read = ServersRead(base, hosts, cloud, nova.requests(cloud, list(uuids)))
-    stand = read.stand
-    staying = sorted({uuid for uuid, _ in (*stand.held, *stand.doubtful)})
+    by_state = read.by_state
+    staying = sorted({uuid for uuid, _ in (*by_state.held, *by_state.doubtful)})
     moved = [
         f"whether nova moves {nova_servers.named(staying)}: 'openstack placement host check' says"
         " why not"
     ]
     doubts = (
         *filter(None, [cloud.servers_problem]),
-        *nova_servers.unallocated(base, stand, hosts).lines(),
+        *nova_servers.unallocated(base, by_state, hosts).lines(),
         *(moved if staying else ()),
     )
     known = dataclasses.replace(read.known, caveats=Caveats(doubts) + read.known.caveats)

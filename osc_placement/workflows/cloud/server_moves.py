@@ -201,7 +201,7 @@ class ServerMove:
     ``since``: when nova last wrote what the phase comes from (ISO 8601; may be empty).
     ``migrations``: those that are open, and the one that a DISAGREES is about, the newest first.
     ``losses``: one for each host whose stop costs something. ``holders``: the consumers with
-    allocations. ``moving``: why the server's allocations must not be judged or changed now; empty
+    allocations. ``moving``: why the server's allocations must not be checked or changed now; empty
     if they may. ``node``: its compute node by nova; if None, ``absent`` is the reason. ``roots``:
     the roots of the trees on which the server's own consumer may hold allocations; ``shared``: the
     roots of providers that share with these trees; ``anywhere``: other trees are possible too.

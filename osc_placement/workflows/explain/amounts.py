@@ -166,7 +166,7 @@ class Lowering:
         if root_uuid in self._refused:
             return False
         is_open = self._brings_more or not self._without.plan.totals
-        return is_open or self._without.meets(root_uuid)
+        return is_open or self._without.shared_can_serve(root_uuid)
 
     def _offering(self, root_uuid: str) -> Iterator[record.ProviderRecord]:
         forest = self._without.forest
@@ -206,7 +206,7 @@ def _given_up(found: Amounts) -> float:
 
 
 def _serves(base: state.CloudState, query: candidate.CandidateQuery, root_uuid: str) -> bool:
-    return HostSearch(base, query).serves(root_uuid)
+    return HostSearch(base, query).can_serve(root_uuid)
 
 
 def _promising(

@@ -199,7 +199,7 @@ def _of_set(
             return None
         best = found
     change = SmallestChange(0, removed=others, amounts=best)
-    hosts = set(HostSearch(base, change.of(query)).serving()).difference(refused)
+    hosts = set(HostSearch(base, change.of(query)).hosts()).difference(refused)
     return dataclasses.replace(change, hosts=len(hosts)) if hosts else None
 
 
@@ -220,7 +220,7 @@ def _larger(
     steps = {max(-(-max(wanted, least) // step) * step, wanted) for least, step in units}
     for amount in sorted(steps):
         change = SmallestChange(0, amounts={requested: amount})
-        hosts = set(HostSearch(base, change.of(query)).serving()).difference(refused)
+        hosts = set(HostSearch(base, change.of(query)).hosts()).difference(refused)
         if hosts:
             return dataclasses.replace(change, hosts=len(hosts))
     return None
@@ -406,7 +406,7 @@ class _Changes:
         return with_amount(high)
 
     def _helps(self, steps: Iterable[Step]) -> bool:
-        return HostSearch(after(self._base, steps), self._query).serves(self._root.uuid)
+        return HostSearch(after(self._base, steps), self._query).can_serve(self._root.uuid)
 
     def _hosts(self, steps: Sequence[Step]) -> int:
         """How many hosts can serve the query after the steps.
@@ -423,7 +423,7 @@ class _Changes:
                 for aggregate in known.providers[uuid].aggregates:
                     members = known.with_aggregate[aggregate]
                     roots.update(known.providers[member].root_uuid for member in members)
-        hosts = {*(set(self._serving) - roots), *search.serving(sorted(roots))}
+        hosts = {*(set(self._serving) - roots), *search.hosts(sorted(roots))}
         return len(hosts.difference(self._refused))
 
 

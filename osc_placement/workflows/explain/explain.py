@@ -26,7 +26,7 @@ from osc_placement.scheduling.request import NovaRequest
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud import observe, selector, source, wide
 from osc_placement.workflows.cloud.context import ReadContext
-from osc_placement.workflows.explain import changes, failures, set_back
+from osc_placement.workflows.explain import changes, failures, overwritten_by_nova
 from osc_placement.workflows.explain.changes import Action, SmallestChange, Step
 from osc_placement.workflows.explain.failures import Failure, FunnelStep, ShortProvider
 from osc_placement.workflows.explain.relaxations import Relaxations
@@ -453,7 +453,7 @@ class _Explainer:
             refused_by_nova = self._refused_by_nova
             of_query = changes.of_query(base, query, self._relaxations, trees, refused_by_nova)
             found += filter(self._is_possible, of_query)
-        found.sort(key=set_back.lasts, reverse=True)
+        found.sort(key=overwritten_by_nova.lasts, reverse=True)
         failed = failures.explained(base, query, chosen)
         return Explanation(
             len(steps),

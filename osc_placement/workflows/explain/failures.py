@@ -123,7 +123,7 @@ def explained(
     search = HostSearch(base, query)
     failures: list[Failure] = []
     for root in roots:
-        if not search.serves(root):
+        if not search.can_serve(root):
             # Without any failure, only providers of other trees would take part.
             failures += dict.fromkeys(_Explained(search.forest, root).failures()) or [
                 Failure(base.providers[root].name, RefusalReason.NO_PROVIDER)

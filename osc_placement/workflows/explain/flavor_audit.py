@@ -171,9 +171,9 @@ def _capable(
 
     Without those that take no server.
     """
-    capable = HostSearch(base.without_allocations(), query).serving()
+    capable = HostSearch(base.without_allocations(), query).hosts()
     refused = compute.refused(capable)
-    serving = HostSearch(base, query).serving()
+    serving = HostSearch(base, query).hosts()
     return [root for root in capable if root not in refused], set(serving) - refused.keys()
 
 
@@ -321,8 +321,8 @@ def _checked(
         return asked.found
     answers = verdicts.of(asked.case)
     refused = answers.refused
-    serving = {root for query in asked.queries for root in HostSearch(base, query).serving()}
-    capable = {root for query in asked.queries for root in HostSearch(empty, query).serving()}
+    serving = {root for query in asked.queries for root in HostSearch(base, query).hosts()}
+    capable = {root for query in asked.queries for root in HostSearch(empty, query).hosts()}
     hosts = serving - refused.keys()
     without = len(capable - refused.keys())
     undecided = set(open_trees).intersection(capable) - serving - refused.keys()
@@ -375,7 +375,7 @@ def _preventing(asked: _Asked, empty: state.CloudState) -> Iterator[str]:
     texts = [
         str(each)
         for each in constraint.constraints_of(query)
-        if any(HostSearch(empty, constraint.without(query, {each})).serving())
+        if any(HostSearch(empty, constraint.without(query, {each})).hosts())
     ]
     if texts:
         yield " or ".join(texts)

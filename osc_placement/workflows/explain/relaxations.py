@@ -128,14 +128,14 @@ class Relaxations:
 
         def fails(count: int) -> bool:
             if count == every:
-                return not self._search.serves(root_uuid)
+                return not self._search.can_serve(root_uuid)
             removed = frozenset(self._order[count:])
-            return count > 0 and not self.search(removed).meets(root_uuid)
+            return count > 0 and not self.search(removed).shared_can_serve(root_uuid)
 
         return bisect.bisect_left(range(every + 1), True, key=fails) - 1
 
     def _find_smallest(self, root_uuid: str) -> list[Removed]:
-        if self._search.serves(root_uuid):
+        if self._search.can_serve(root_uuid):
             return [frozenset()]
         relevant = self._relevant(root_uuid)
         if self._is_plain and self._is_flat(root_uuid):
@@ -155,14 +155,14 @@ class Relaxations:
     def _suffices(self, removed: Removed, root_uuid: str) -> bool:
         """Whether a host can serve the query without constraints, or with smaller amounts."""
         search = self.search(removed)
-        if search.serves(root_uuid):
+        if search.can_serve(root_uuid):
             return True
         lowered = [each for each in removed if each.kind is Kind.RESOURCES]
         if not lowered or not search.plan.admits_root(self._base.providers[root_uuid]):
             return False
         # A smaller amount is no easier than none, if its provider brings nothing else.
         is_without = not any(amounts.least(self._query, lowered).values())
-        if is_without and not self._brings_more and not search.meets(root_uuid):
+        if is_without and not self._brings_more and not search.shared_can_serve(root_uuid):
             return False
         query = constraint.without(self._query, removed.difference(lowered))
         return amounts.sufficient(self._base, query, root_uuid, lowered) is not None

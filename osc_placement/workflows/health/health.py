@@ -29,7 +29,7 @@ from osc_placement.plan import change, plan
 from osc_placement.plan.reasons import Code
 from osc_placement.scheduling import nova_options, request
 from osc_placement.workflows.batch import aggregate_ratios, mirror
-from osc_placement.workflows.cloud import compute_nodes, on_a_copy, problem, server_moves, source
+from osc_placement.workflows.cloud import compute_nodes, problem, rehearsal, server_moves, source
 from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.problem import ProblemCode, Severity
@@ -196,7 +196,7 @@ def examine(
 @contextlib.contextmanager
 def of_snapshot(path: pathlib.Path) -> Iterator[HealthServices]:
     """The services of a snapshot. Errors: PlacementError for a missing file."""
-    with on_a_copy.opened_file(path) as client:
+    with rehearsal.opened_file(path) as client:
         if not client.has_recording:
             why = f"{path} was saved without nova: save it --with-nova"
             yield HealthServices(client, why, why)

@@ -29,7 +29,7 @@ from osc_placement.scheduling.case import Case, Way
 from osc_placement.scheduling.rule import Host
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.capacity import count
-from osc_placement.workflows.cloud import compute_nodes, nova_request, on_a_copy
+from osc_placement.workflows.cloud import compute_nodes, nova_request, rehearsal
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.hosts import HostSearch
 
@@ -186,13 +186,13 @@ def impact(
     aggregates, those of ``read_server_hosts``, and one per 1000 flavors and servers.
     Errors: PlanRefused for a plan of another target.
     """
-    with on_a_copy.after_plan(client, planned, path, context) as (base, changed):
+    with rehearsal.after_plan(client, planned, path, context) as (base, changed):
         return compare(base, changed, nova, options)
 
 
 def compare(
     base: state.CloudState,
-    changed: on_a_copy.After,
+    changed: rehearsal.After,
     nova: nova_api.Nova,
     options: nova_options.SchedulerOptions | None = None,
 ) -> Impact:
@@ -358,7 +358,7 @@ def _key(queries: Queries) -> str:
 
 
 def _serving(base: state.CloudState, queries: Queries, among: Collection[str]) -> frozenset[str]:
-    found = (HostSearch(base, query).serving(among) for query in queries)
+    found = (HostSearch(base, query).hosts(among) for query in queries)
     return frozenset(root for roots in found for root in roots)
 
 

@@ -23,7 +23,7 @@ from osc_placement.model.name import and_more
 from osc_placement.nova import api as nova_api, values
 from osc_placement.plan.plan import Plan
 from osc_placement.scheduling.server_hosts import ServerHosts
-from osc_placement.workflows.cloud import compute_nodes, named_aggregates, on_a_copy, source
+from osc_placement.workflows.cloud import compute_nodes, named_aggregates, rehearsal, source
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.hosts import hosts_of
 from osc_placement.workflows.health import health, impact
@@ -245,7 +245,7 @@ def read(
         if planned is None:
             base = stack.enter_context(source.of(services.client, context).everything(named))
         else:
-            changed = on_a_copy.after_plan(services.client, *planned, context, named)
+            changed = rehearsal.after_plan(services.client, *planned, context, named)
             base, later = stack.enter_context(changed)
             report_plan = _plan(planned[0], base, later, services)
         figures = _figures(base, services, report_plan, context)
@@ -277,7 +277,7 @@ def _figures(
 
 
 def _plan(
-    planned: Plan, base: state.CloudState, changed: on_a_copy.After, services: health.HealthServices
+    planned: Plan, base: state.CloudState, changed: rehearsal.After, services: health.HealthServices
 ) -> ReportPlan:
     nova = services.nova
     after = {host.uuid: host for host in hosts(changed.state, Figures())}

@@ -228,4 +228,4 @@ def _serving(
 ) -> frozenset[str]:
     """The roots that serve one of the queries of a request: nova takes the hosts of all."""
     among = [uuid for uuid in base.providers if uuid in roots]
-    return frozenset(uuid for query in queries for uuid in HostSearch(base, query).serving(among))
+    return frozenset(uuid for query in queries for uuid in HostSearch(base, query).hosts(among))

@@ -210,8 +210,8 @@ def host_states(
     read: observe_hosts.ServersRead, compute: ServerHosts, again: str = ""
 ) -> Iterator[HostState]:
     """What is left on the hosts that were read."""
-    stand, cloud = read.stand, read.cloud
-    why = {**dict.fromkeys(stand.resting, "it is there"), **stand.held, **stand.doubtful}
+    by_state, cloud = read.by_state, read.cloud
+    why = {**dict.fromkeys(by_state.resting, "it is there"), **by_state.held, **by_state.doubtful}
     for root in read.roots:
         node = compute.node(root)
         host = node.host if node else read.base.providers[root].name

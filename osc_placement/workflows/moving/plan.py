@@ -29,12 +29,12 @@ from osc_placement.workflows.cloud import (
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.hosts import hosts_of
 from osc_placement.workflows.cloud.observe_hosts import ServersRead
-from osc_placement.workflows.explain import changes as changes_of_hosts, set_back
+from osc_placement.workflows.explain import changes as changes_of_hosts, overwritten_by_nova
 from osc_placement.workflows.explain.changes import SmallestChange
 from osc_placement.workflows.moving import (
     document,
     follow,
-    most,
+    largest_set,
     places,
     planner,
     reserve_plan,
@@ -77,7 +77,7 @@ class Drain(planner.Planned):
     changes: Mapping[tuple[str, str], Sequence[SmallestChange]] = dataclasses.field(
         default_factory=dict
     )
-    most: most.MostHosts | None = None
+    most: largest_set.LargestSet | None = None
 
     def changes_of(self, server: document.BlockedServer) -> list[str]:
         """The changes after which a server that stays could move, as sentences."""
@@ -204,12 +204,14 @@ def _decide(
     possible = None
     if len(roots) > 1:
         stuck = {root for _, root in question.blocked}
-        possible = most.find(found, roots, stuck)
+        possible = largest_set.find(found, roots, stuck)
         named = tuple(map(question.names.host, possible.hosts))
         possible = dataclasses.replace(possible, hosts=named)
     counted = changes_of_hosts.counted_by_nova(base, compute)
     changes = _changes(found, roots, schedule, counted)
-    caveats += Caveats(notes=tuple(set_back.notes(itertools.chain.from_iterable(changes.values()))))
+    caveats += Caveats(
+        notes=tuple(overwritten_by_nova.notes(itertools.chain.from_iterable(changes.values())))
+    )
     return dataclasses.replace(drain, caveats=caveats, changes=changes, most=possible)
 
 
@@ -313,10 +315,10 @@ class HostServers:
         self._excluded = named("--except", now.excluded, listed, before.excluded)
         self._cold = named("--cold", now.cold, listed, before.cold)
         joined = observe_hosts.join(read, compute, self._cold)
-        self._stand, self._leaving = joined.stand, joined.leaving
-        stand = joined.stand
+        self._by_state, self._leaving = joined.by_state, joined.leaving
+        by_state = joined.by_state
         self.blocked: dict[tuple[str, str], tuple[str, ...]] = {
-            key: (why,) for key, why in (*stand.held.items(), *stand.doubtful.items())
+            key: (why,) for key, why in (*by_state.held.items(), *by_state.doubtful.items())
         }
         self.moving: list[servers.PlacedServer] = []
         for server in joined.moving:
@@ -324,7 +326,7 @@ class HostServers:
                 self.blocked[server.uuid, server.root_uuid] = (why,)
             else:
                 self.moving.append(server)
-        for uuid, root in stand.resting:
+        for uuid, root in by_state.resting:
             if uuid in joined.lost.missing:
                 self.blocked[uuid, root] = (_MISSING,)
             elif uuid in joined.lost.elsewhere:
@@ -339,7 +341,7 @@ class HostServers:
 
     def _why_blocked(self, server: servers.PlacedServer) -> str:
         """Why a server that is at rest there has no step; empty if it may have one."""
-        if (server.uuid, server.root_uuid) not in self._stand.resting:
+        if (server.uuid, server.root_uuid) not in self._by_state.resting:
             return _UNLISTED
         if server.uuid in self._excluded:
             return _EXCLUDED

@@ -183,7 +183,7 @@ def caveats(
     doubtful = {server.uuid: leaving.doubtful.get(server.key) for server, _ in placed}
     lines = (
         *compute.not_checked,
-        *nova_servers.unallocated(read.base, read.stand, among).lines(),
+        *nova_servers.unallocated(read.base, read.by_state, among).lines(),
         *(f"server {uuid}: {text}" for uuid, text in doubtful.items() if text),
         *doubts_of_targets(moves, placed),
     )

@@ -113,7 +113,7 @@ def _check(
     caveats += read.known.caveats + Caveats(notes=notes)
     answer, reason = verdict.answer, verdict.reason
     waiting = [*_sources(read, verdict.hosts, compute)]
-    if of_hosts.stand.held or waiting:
+    if of_hosts.by_state.held or waiting:
         answer = Answer.NO
     elif caveats.doubts and answer is Answer.YES and not request.only_placement:
         answer, reason = Answer.UNKNOWN, caveats.doubts[0]
@@ -138,7 +138,7 @@ def _stranded(
         for each in verdict.unplaced
     ]
     stranded += [
-        Stranded(uuid, names[root], (why,)) for (uuid, root), why in joined.stand.held.items()
+        Stranded(uuid, names[root], (why,)) for (uuid, root), why in joined.by_state.held.items()
     ]
     return stranded
 
@@ -180,7 +180,7 @@ def _only_cold(joined: observe_hosts.JoinedServers, verdict: stop.StopVerdict) -
 def _left_over(joined: observe_hosts.JoinedServers, names: Mapping[str, str]) -> Iterator[str]:
     """Servers that are not on the hosts any more, and have allocations there."""
     of_root: dict[str, list[str]] = {}
-    for uuid, root in sorted(joined.stand.gone):
+    for uuid, root in sorted(joined.by_state.gone):
         of_root.setdefault(root, []).append(uuid)
     for root, uuids in of_root.items():
         yield f"{nova_servers.named(uuids)}: not on {names[root]} any more, but allocated there"

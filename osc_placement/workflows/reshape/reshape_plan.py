@@ -25,7 +25,7 @@ from osc_placement.model import provider
 from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import reshape
 from osc_placement.plan.reasons import Code
-from osc_placement.workflows.cloud import on_a_copy, selector
+from osc_placement.workflows.cloud import rehearsal, selector
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.named_aggregates import NamedAggregates
 from osc_placement.workflows.reshape import (
@@ -102,7 +102,7 @@ def plan_reshape(client: api.Client, request: ReshapeRequest, context: ReadConte
     before, after = decision.before, decision.after.without(decision.resolved.deleted)
     if planned.changes:
         records, expected = before.records(after), after.records()
-        on_a_copy.rehearse(records, planned, client.microversion, expected)
+        rehearsal.rehearse(records, planned, client.microversion, expected)
     return Prepared(plan.ObservedPlan(planned), before, after, tuple(decision.placed))
 
 

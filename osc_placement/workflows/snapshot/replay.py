@@ -13,7 +13,7 @@ from typing import Any
 from osc_placement import microversion, server
 from osc_placement.client import api, api_errors
 from osc_placement.model import json_text
-from osc_placement.workflows.cloud import logs, on_a_copy
+from osc_placement.workflows.cloud import logs, rehearsal
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.snapshot import file
 
@@ -77,7 +77,7 @@ def opened(path: pathlib.Path) -> Iterator[api.Client]:
         # Only a check: it names an unusable file before the first request.
         pass
     name = str(path.resolve())
-    with on_a_copy.opened(lambda: server.create_app(name), name, None) as client:
+    with rehearsal.opened(lambda: server.create_app(name), name, None) as client:
         yield client
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from osc_placement import errors
 from osc_placement.plan import apply as apply_module, attempt, result
-from osc_placement.workflows.cloud import on_a_copy
+from osc_placement.workflows.cloud import rehearsal
 from osc_placement.workflows.reshape import observe
 from tests.support.peer import loading, target as targets
 from tests.support.reshape import cases
@@ -48,7 +48,7 @@ def check(real_placement: targets.RealPlacement, case: cases.Case) -> None:
     assert statuses <= {result.Status.APPLIED}
     left = observe.read_trees(client, found.after.roots, READING)
     expected = found.after.records()
-    assert on_a_copy.differences(left.records(), expected) == []
+    assert rehearsal.differences(left.records(), expected) == []
     inverse = apply_module.inverse_of(found.planned.plan)
     undone = apply(client, inverse, attempt.Direction.UNDO)
     assert {item.status for item in undone} <= {result.Status.APPLIED}

@@ -171,9 +171,9 @@ def followed(name: str) -> None:
         follow._consumer(reading, name, UUID)
         reading.node_of = lambda _: None
         follow._consumer(reading, name, UUID)
-    stand = nova_servers.Standing({(UUID, UUID): server}, {}, {}, frozenset())
+    by_state = nova_servers.ServersByState({(UUID, UUID): server}, {}, {}, frozenset())
     base = Fake(providers={UUID: Fake(name=name)})
-    read: Any = Fake(base=base, cloud=reading, stand=stand, roots=[UUID])
+    read: Any = Fake(base=base, cloud=reading, by_state=by_state, roots=[UUID])
     with (
         mock.patch.object(server_moves, "move_of", return_value=Fake(phase="", is_settled=True)),
         mock.patch.object(servers, "consumers_on", return_value=()),

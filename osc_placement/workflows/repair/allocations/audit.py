@@ -57,7 +57,7 @@ class AuditCheck(NamedTuple):
     codes: tuple[str, ...]
 
 
-#: The checks of a step judge the snapshot after the repairs of the steps before. The first steps
+#: The checks of a step read the snapshot after the repairs of the steps before. The first steps
 #: free what nothing uses, for servers that lack allocations. What a migration left on the host of
 #: its server comes before the server's own allocations move there.
 STEPS: Sequence[Sequence[AuditCheck]] = (

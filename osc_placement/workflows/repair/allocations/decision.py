@@ -20,7 +20,7 @@ from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows.cloud.cloud import Cloud, Owner
 from osc_placement.workflows.cloud.server_moves import ON_NO_HOST, move_of
 from osc_placement.workflows.repair.allocations import expected, ports, wrong
-from osc_placement.workflows.repair.allocations.at_rest import elsewhere, skip_reason
+from osc_placement.workflows.repair.allocations.comparable import elsewhere, skip_reason
 from osc_placement.workflows.repair.allocations.expected import (
     Expected,
     FreeCapacity,

@@ -30,7 +30,7 @@ from osc_placement.workflows.cloud.cloud import Cloud, ProjectUser, UsageSum
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.repair.allocations import (
     admission,
-    at_rest,
+    comparable,
     expected,
     owners,
     ports,
@@ -58,7 +58,7 @@ def _with_open_ports(snapshot: Cloud, request: HealRequest) -> list[str]:
     """The servers that have no allocations or whose host's tree has more providers."""
     servers = []
     for server in request.scope.select(snapshot.servers.values()):
-        root = at_rest.root_to_heal(snapshot, server)
+        root = comparable.root_to_heal(snapshot, server)
         if root is not None and (_lacks_all(snapshot, server) or len(snapshot.trees[root]) > 1):
             servers.append(server.uuid)
     return servers
@@ -115,7 +115,7 @@ def _lacking(snapshot: Cloud, request: HealRequest) -> Iterator[tuple[values.Ser
     """The servers that lack something and can be healed, each with its root provider."""
     for server in request.scope.select(snapshot.servers.values()):
         if _lacks_all(snapshot, server) or ports.unallocated(snapshot, server):
-            root = at_rest.root_to_heal(snapshot, server)
+            root = comparable.root_to_heal(snapshot, server)
             if root is not None:
                 yield server, root
 

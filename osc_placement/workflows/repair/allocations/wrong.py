@@ -20,7 +20,7 @@ from osc_placement.workflows.cloud import problem
 from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.cloud.server_moves import STATES_ON_NO_HOST, Phase, ServerMove, move_of
 from osc_placement.workflows.repair.allocations import expected, leaked, repair
-from osc_placement.workflows.repair.allocations.at_rest import elsewhere
+from osc_placement.workflows.repair.allocations.comparable import elsewhere
 from osc_placement.workflows.repair.allocations.expected import FreeCapacity, NoRepair
 from osc_placement.workflows.repair.allocations.preconditions import precondition_of
 from osc_placement.workflows.repair.allocations.repair import (
@@ -187,12 +187,12 @@ def find_wrong_size(snapshot: Cloud, context: AuditContext) -> Iterator[Allocati
     """Servers at rest with too much or too little of a class."""
     free = FreeCapacity(snapshot)
     for server in snapshot.servers.values():
-        finding = _judge_size(snapshot, server, free)
+        finding = _check_size(snapshot, server, free)
         if finding is not None:
             yield context.settled(finding, [server.updated])
 
 
-def _judge_size(
+def _check_size(
     snapshot: Cloud, server: values.Server, free: FreeCapacity
 ) -> AllocationFinding | None:
     allocations = snapshot.allocations.get(server.uuid, {})

@@ -167,7 +167,7 @@ class ProviderSnapshot(Cloud):
         return item.uuid in self.pci_devices or item.uuid in self.having(OWNER)
 
     def pci_match(self, item: provider.Provider) -> bool | None:
-        """Whether the nova.conf matches a PCI device; None if this cannot be judged."""
+        """Whether the nova.conf matches a PCI device; None if this cannot be checked."""
         device = pci.device_of(item.name, self.offered(item))
         if device is None or self.pci is None:
             return None

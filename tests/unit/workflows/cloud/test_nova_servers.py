@@ -112,11 +112,11 @@ def on_host(name: str, host: int | str) -> values.Server:
 
 def standing(
     base: state.CloudState, compute: ServerHosts, *servers: values.Server
-) -> nova_servers.Standing:
+) -> nova_servers.ServersByState:
     assert compute.hosts is not None
     read = Cloud(compute.hosts, {}, servers={server.uuid: server for server in servers})
     nova_servers.add_placement(read, base)
-    return nova_servers.standing(read, [node.uuid for node in compute.hosts.nodes])
+    return nova_servers.servers_by_state(read, [node.uuid for node in compute.hosts.nodes])
 
 
 def test_the_move_of_each_server_is_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,19 +130,19 @@ def test_the_move_of_each_server_is_found_once(monkeypatch: pytest.MonkeyPatch) 
 
     monkeypatch.setattr(server_moves, "move_of", counted)
     servers = [on_host(f"s{number}", number % 5) for number in range(20)]
-    stand = standing(base, compute, *servers)
+    by_state = standing(base, compute, *servers)
     assert sorted(found) == sorted(server.uuid for server in servers)
-    assert stand.resting.keys() == {(f"s{number}", f"u{number % 5}") for number in range(20)}
-    assert not stand.gone
+    assert by_state.resting.keys() == {(f"s{number}", f"u{number % 5}") for number in range(20)}
+    assert not by_state.gone
 
 
 def test_a_server_is_gone_from_a_host_only_if_nova_lists_its_new_one() -> None:
     base, compute = cloud(2, 1)
-    stand = standing(base, compute, on_host("s0", 1), on_host("s1", 1))
-    assert stand.gone == {("s0", "u0")}
-    stand = standing(base, compute, on_host("s0", "-unlisted"), on_host("s1", 1))
-    assert not stand.gone
-    (doubt,) = stand.doubtful.items()
+    by_state = standing(base, compute, on_host("s0", 1), on_host("s1", 1))
+    assert by_state.gone == {("s0", "u0")}
+    by_state = standing(base, compute, on_host("s0", "-unlisted"), on_host("s1", 1))
+    assert not by_state.gone
+    (doubt,) = by_state.doubtful.items()
     assert doubt == (
         ("s0", "u0"),
         "server s0: nova has it on h-unlisted, and lists no compute node of this host",

@@ -21,7 +21,7 @@ NAME = "00000000-0000-4000-8000-{:012}"
 
 
 def serving(base: state.CloudState, query: candidate.CandidateQuery) -> set[str]:
-    return set(hosts.HostSearch(base, query).serving())
+    return set(hosts.HostSearch(base, query).hosts())
 
 
 @pytest.mark.seeds(25, long=600)

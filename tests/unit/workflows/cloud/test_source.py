@@ -13,7 +13,7 @@ from osc_placement import errors
 from osc_placement.client import api
 from osc_placement.nova import values
 from osc_placement.testing import service, traffic
-from osc_placement.workflows.cloud import facts, on_a_copy, source
+from osc_placement.workflows.cloud import facts, rehearsal, source
 from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.cloud.context import ReadContext
 from tests.support import embedded
@@ -66,7 +66,7 @@ def test_records_and_a_service_have_the_same_facts(seed: int) -> None:
         of_service = everything(placement.client(), seed)
         assert placement.count()
         before = placement.count()
-        with on_a_copy.opened(lambda: app) as client:
+        with rehearsal.opened(lambda: app) as client:
             assert not source.of(client, ReadContext()).costs_requests
             assert everything(client, seed) == of_service
         assert placement.count() == before

@@ -144,7 +144,7 @@ def read_wide(client: Any, queries: Any, more: Any = (), **options: Any) -> wide
 
 
 def serving(base: state.CloudState) -> set[str]:
-    return set(hosts.HostSearch(base, REQUEST).serving())
+    return set(hosts.HostSearch(base, REQUEST).hosts())
 
 
 @pytest.mark.parametrize("number", [50, 500])
@@ -310,7 +310,7 @@ def test_a_listing_that_is_refused_while_hosts_are_refined_reads_each_provider(
     for roots in ([NAME.format(0)], ()):
         cloud.refine(roots, [smaller])
     found, expected = (
-        hosts.HostSearch(each, smaller).serving(list(base.providers)) for each in (cloud.base, base)
+        hosts.HostSearch(each, smaller).hosts(list(base.providers)) for each in (cloud.base, base)
     )
     assert (found, cloud.open_trees()) == (expected, [])
     assert 0 < len(expected) < 20

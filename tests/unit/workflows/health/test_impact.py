@@ -21,7 +21,7 @@ from osc_placement.scheduling import request
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.batch import batch
 from osc_placement.workflows.capacity import show
-from osc_placement.workflows.cloud import compute_nodes, nova_servers, on_a_copy, source
+from osc_placement.workflows.cloud import compute_nodes, nova_servers, rehearsal, source
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.selector import Selector
 from osc_placement.workflows.health import impact
@@ -38,7 +38,7 @@ MakePlan = Callable[[api.Client], plan.ObservedPlan]
 @contextlib.contextmanager
 def cloud(document: dict[str, Any] | None = None) -> Iterator[api.Client]:
     app = server.create_app(load=document or testing.sample_cloud("12-hosts"))
-    with on_a_copy.opened(lambda: app, embedded.TARGET) as client:
+    with rehearsal.opened(lambda: app, embedded.TARGET) as client:
         yield client
 
 
@@ -218,6 +218,6 @@ def test_a_failed_change_of_ports_is_listed() -> None:
     planned = plan.make([change.Change("bound allocations", subject, before, after)])
     with cloud() as client:
         stamped = plan.ObservedPlan(planned).stamped(client, "a test").plan
-        with on_a_copy.after_plan(client, stamped, PATH, CONTEXT) as (_, copy):
+        with rehearsal.after_plan(client, stamped, PATH, CONTEXT) as (_, copy):
             (line,) = copy.failures
     assert line.startswith("allocations a server: failed: ")

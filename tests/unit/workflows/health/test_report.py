@@ -13,7 +13,7 @@ from osc_placement.engine import state
 from osc_placement.nova import values
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.v1.health import report as pages
-from osc_placement.workflows.cloud import on_a_copy, source
+from osc_placement.workflows.cloud import rehearsal, source
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.health import health, report
 
@@ -23,7 +23,7 @@ NOW = datetime.datetime(2026, 11, 23, tzinfo=datetime.UTC)
 def state_of(document: dict[str, Any]) -> state.CloudState:
     app = server.create_app(load=document)
     with (
-        on_a_copy.opened(lambda: app) as client,
+        rehearsal.opened(lambda: app) as client,
         source.of(client, ReadContext()).everything() as base,
     ):
         return base

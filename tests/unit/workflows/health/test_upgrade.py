@@ -216,9 +216,7 @@ DRAWN = (
 
 def serving(base: state.CloudState, asked: Case) -> set[str]:
     """The hosts that nova gets: those of all its queries."""
-    return {
-        uuid for query in asked.requests[0].queries for uuid in HostSearch(base, query).serving()
-    }
+    return {uuid for query in asked.requests[0].queries for uuid in HostSearch(base, query).hosts()}
 
 
 @pytest.mark.seeds(60, long=3000)

@@ -129,7 +129,7 @@ def _read(snapshot: Cloud) -> observe_hosts.ServersRead:
 def of_host_check(snapshot: Cloud) -> list[str]:
     """What host check says about the three hosts."""
     found = joined(snapshot)
-    return [*found.stand.held.values(), *found.stand.doubtful.values(), *found.lost.lines()]
+    return [*found.by_state.held.values(), *found.by_state.doubtful.values(), *found.lost.lines()]
 
 
 def of_audit(snapshot: Cloud) -> list[str]:

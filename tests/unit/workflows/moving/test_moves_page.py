@@ -93,11 +93,11 @@ def of_commands() -> Iterator[tuple[str, ...]]:
         view = group[0]
         snapshot = test_circle.with_room(snapshot_of(view))
         phase = server_moves.move_of(snapshot, snapshot.servers[SERVER]).phase
-        stand = test_circle.joined(snapshot).stand
+        by_state = test_circle.joined(snapshot).by_state
         answers = []
         for host in (SOURCE, DESTINATION):
             key = (SERVER, moving_cloud.provider_uuid(host))
-            found = (name for name in stand._fields if key in getattr(stand, name))
+            found = (name for name in by_state._fields if key in getattr(by_state, name))
             answers.append(_ANSWERS[next(found, "")])
         codes = dict.fromkeys(item.code for item in findings(snapshot)) or {"no finding": None}
         planned = heal.plan_heal(snapshot, HealRequest())

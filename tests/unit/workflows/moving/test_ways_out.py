@@ -13,7 +13,7 @@ from osc_placement.model import candidate
 from osc_placement.nova.values import ServerGroup
 from osc_placement.workflows.cloud.hosts import hosts_of
 from osc_placement.workflows.explain import changes
-from osc_placement.workflows.moving import most, plan, steps
+from osc_placement.workflows.moving import largest_set, plan, steps
 from tests.support.candidates import clouds
 from tests.support.candidates.clouds import provider
 from tests.support.capacity import brute_force, drains
@@ -36,7 +36,7 @@ def test_the_most_hosts_are_those_of_brute_force(kind: str, seed: int) -> None:
     base = drains.draw_cloud(draw) if kind == "trees" else drains.draw_pools(draw)
     roots = hosts_of(base)
     moves = drains.moves_of(base)
-    found = most.find(moves, roots, ())
+    found = largest_set.find(moves, roots, ())
     assert found.is_proven
     assert len(found.hosts) == most_by_force(base, roots)
     assert drains.has_order(base, moves.servers_on(found.hosts), found.hosts)
@@ -44,7 +44,9 @@ def test_the_most_hosts_are_those_of_brute_force(kind: str, seed: int) -> None:
 
 def test_a_host_with_a_server_that_stays_is_not_among_the_most_hosts() -> None:
     base = clouds.cloud(*(provider(name, VCPU=8) for name in "abc"))
-    assert most.find(drains.moves_of(base), ["a", "b"], ["b"]) == most.MostHosts(("a",))
+    assert largest_set.find(drains.moves_of(base), ["a", "b"], ["b"]) == largest_set.LargestSet(
+        ("a",)
+    )
 
 
 @pytest.mark.parametrize("kind", ["trees", "pools"])

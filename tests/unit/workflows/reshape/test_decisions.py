@@ -11,7 +11,7 @@ import pytest
 from osc_placement import microversion
 from osc_placement.model import inventory
 from osc_placement.plan import plan
-from osc_placement.workflows.cloud import on_a_copy
+from osc_placement.workflows.cloud import rehearsal
 from osc_placement.workflows.reshape import (
     changes as reshape_changes,
     checks,
@@ -358,7 +358,7 @@ moves:
 
 def rehearse(decision: ReshapeDecision, planned: plan.Plan) -> None:
     before, after = decision.before, decision.after
-    on_a_copy.rehearse(before.records(after), planned, microversion.MAXIMUM, after.records())
+    rehearsal.rehearse(before.records(after), planned, microversion.MAXIMUM, after.records())
 
 
 def test_standard_traits_of_a_release_newer_than_the_program_are_rehearsed() -> None:
@@ -378,7 +378,7 @@ def test_a_rehearsal_that_does_not_reach_the_planned_state_is_an_error() -> None
     one = dataclasses.replace(decision.after.consumers[ONE], project_id="another")
     consumers = {**decision.after.consumers, ONE: one}
     wrong = dataclasses.replace(decision.after, nodes=nodes, consumers=consumers)
-    with pytest.raises(on_a_copy.RehearsalFailed) as caught:
+    with pytest.raises(rehearsal.RehearsalFailed) as caught:
         rehearse(dataclasses.replace(decision, after=wrong), make_plan(decision, ()))
     text = str(caught.value)
     assert f"{A}: it still exists" in text
@@ -392,5 +392,5 @@ def test_a_change_that_fails_in_the_rehearsal_is_an_error() -> None:
     grown = {**cn1.inventories, "VGPU": inventory.Inventory(9)}
     nodes = {**decision.before.nodes, CN1: dataclasses.replace(cn1, inventories=grown)}
     before = dataclasses.replace(decision.before, nodes=nodes)
-    with pytest.raises(on_a_copy.RehearsalFailed, match=r"reshape cn1: stale: .*VGPU:total=9"):
+    with pytest.raises(rehearsal.RehearsalFailed, match=r"reshape cn1: stale: .*VGPU:total=9"):
         rehearse(dataclasses.replace(decision, before=before), make_plan(decision, ()))

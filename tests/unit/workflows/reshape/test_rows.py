@@ -13,7 +13,7 @@ from osc_placement.client import api
 from osc_placement.plan import apply as apply_module, attempt, executor, journal, plan, result
 from osc_placement.plan.kinds import base
 from osc_placement.testing import service
-from osc_placement.workflows.cloud import on_a_copy
+from osc_placement.workflows.cloud import rehearsal
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.reshape import (
     assignment,
@@ -170,7 +170,7 @@ def check(case: cases.Case) -> str:
         cases.check_laws(case, before, placement.app.export())
         left = observe.read_trees(client, found.after.roots, READING)
         expected = found.after.records()
-        assert on_a_copy.differences(left.records(), expected) == []
+        assert rehearsal.differences(left.records(), expected) == []
         inverse = apply_module.inverse_of(found.planned.plan)
         undone = apply(client, inverse, attempt.Direction.UNDO)
         assert {item.status for item in undone} <= {result.Status.APPLIED}

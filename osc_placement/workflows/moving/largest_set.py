@@ -17,7 +17,7 @@ from osc_placement.workflows.moving.places import Moves
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class MostHosts:
+class LargestSet:
     """``hosts`` (root UUIDs) can be emptied together; ``is_proven``: no larger set can."""
 
     hosts: tuple[str, ...]
@@ -26,7 +26,7 @@ class MostHosts:
 
 def find(
     moves: Moves, roots: Iterable[str], stuck: Collection[str], seconds: float = 10.0
-) -> MostHosts:
+) -> LargestSet:
     """The largest set of these hosts of which every server can move to a host outside the set.
 
     ``moves`` has the servers of the hosts. ``stuck`` are hosts with servers that nova does not
@@ -46,10 +46,10 @@ def find(
         for size in range(len(order), len(best), -1):
             for chosen in itertools.combinations(order, size):
                 if _is_emptied(limited, chosen):
-                    return MostHosts(chosen, limited.is_complete)
+                    return LargestSet(chosen, limited.is_complete)
     except SearchTooLong:
-        return MostHosts(best, is_proven=False)
-    return MostHosts(best, limited.is_complete)
+        return LargestSet(best, is_proven=False)
+    return LargestSet(best, limited.is_complete)
 
 
 def _is_emptied(moves: Moves, roots: Sequence[str]) -> bool:

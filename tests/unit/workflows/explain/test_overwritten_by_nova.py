@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from osc_placement.workflows.explain import set_back
+from osc_placement.workflows.explain import overwritten_by_nova
 from osc_placement.workflows.explain.changes import Action, SmallestChange, Step
 
 RATIO = "allocation_ratio"
@@ -34,8 +34,8 @@ def test_a_change_that_does_not_last_says_where_to_change_it_instead(
     action: Action, name: str, field: str, expected: str
 ) -> None:
     change = SmallestChange(1, (Step("cmp", action, name, field, 1, 2.0),))
-    lines = set_back.notes([change] * 2)
+    lines = overwritten_by_nova.notes([change] * 2)
     assert len(lines) == bool(expected)
     assert all(line.startswith("nova-compute sets back ") for line in lines)
     assert all(name in line and expected in line for line in lines)
-    assert set_back.lasts(change) is (not expected or expected.startswith("if "))
+    assert overwritten_by_nova.lasts(change) is (not expected or expected.startswith("if "))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Copies of a cloud: clients of reference servers, and plans that are applied to them.
 
-The reference server is the reference server: it accepts and refuses what Placement does. Nothing
-of a run on a copy is kept, and no other service is asked or changed.
+The reference server accepts and refuses what Placement does. Nothing of a run on a copy is kept,
+and no other service is asked or changed.
 """
 
 from __future__ import annotations

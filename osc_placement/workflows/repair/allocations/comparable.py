@@ -22,7 +22,7 @@ def elsewhere(snapshot: Cloud, server: values.Server, move: ServerMove) -> list[
 
 
 def skip_reason(snapshot: Cloud, server: values.Server, move: ServerMove) -> Reason:
-    """Why a server's allocations cannot be judged now; empty if they can."""
+    """Why a server's allocations cannot be checked now; empty if they can."""
     if move.moving and move.phase is server_moves.Phase.DISAGREES:
         text = f"{move.moving}; {guest_search.next_step(snapshot, move)}"
         return Reason(move.moving.code, text)

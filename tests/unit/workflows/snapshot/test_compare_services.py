@@ -9,8 +9,12 @@ import statistics
 import pytest
 
 from osc_placement.workflows.cloud import logs
-from osc_placement.workflows.snapshot import against, replay
-from osc_placement.workflows.snapshot.against import ServiceComparison, ShapeComparison, TimedAnswer
+from osc_placement.workflows.snapshot import compare_services, replay
+from osc_placement.workflows.snapshot.compare_services import (
+    ServiceComparison,
+    ShapeComparison,
+    TimedAnswer,
+)
 
 
 @pytest.mark.parametrize(
@@ -24,7 +28,7 @@ from osc_placement.workflows.snapshot.against import ServiceComparison, ShapeCom
     ],
 )
 def test_queries_with_other_amounts_and_names_have_one_shape(text: str, shape: str) -> None:
-    assert against.shape_of(text) == shape
+    assert compare_services.shape_of(text) == shape
 
 
 def compared(seconds: list[tuple[float | None, int]]) -> ShapeComparison:
@@ -54,7 +58,7 @@ def test_times_count_as_often_as_the_log_has_the_query(seed: int) -> None:
 
 def test_a_shape_without_any_answer_has_no_times() -> None:
     shape = compared([(0.1, 1)])
-    assert shape.after == against.Times()
+    assert shape.after == compare_services.Times()
     assert shape.slower_percent == 0
 
 
