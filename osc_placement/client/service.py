@@ -204,9 +204,12 @@ def _tests(kind: type) -> Sequence[tuple[str, Callable[[Any], bool]]]:
 def _test(hint: Any) -> Callable[[Any], bool]:
     """Whether a value has this type; made once for each annotation: clouds have many servers."""
     kind, arguments = typing.get_origin(hint), typing.get_args(hint)
-    tests = [_test(each) for each in arguments if each is not Ellipsis]
+    tests = [_test(argument) for argument in arguments if argument is not Ellipsis]
     if kind is types.UnionType:
-        if all(isinstance(each, type) and not dataclasses.is_dataclass(each) for each in arguments):
+        if all(
+            isinstance(argument, type) and not dataclasses.is_dataclass(argument)
+            for argument in arguments
+        ):
             return lambda value: isinstance(value, arguments)
         return lambda value: any(test(value) for test in tests)
     if hint is Any:

@@ -82,8 +82,8 @@ def tenants(case: Case, host: Host, release: int) -> str:
     """A project that is not in filter_tenant_id of the aggregates."""
     projects = {
         part.strip()
-        for each in host.aggregates
-        for key, value in each.metadata.items()
+        for aggregate in host.aggregates
+        for key, value in aggregate.metadata.items()
         if key == _TENANT_KEY or (key.startswith(_TENANT_KEY) and release >= _TENANT_KEYS_SINCE)
         for part in value.split(",")
     }
@@ -111,7 +111,7 @@ def number(case: Case, host: Host, _: int) -> str:
 
 def aggregate_number(case: Case, host: Host, _: int) -> str:
     """A host with max_instances_per_host servers of its aggregates."""
-    texts = (each.metadata.get(_NUMBER_KEY) for each in host.aggregates)
+    texts = (aggregate.metadata.get(_NUMBER_KEY) for aggregate in host.aggregates)
     try:
         return _over(host, min(int(text) for text in texts if text is not None))
     except ValueError:
@@ -365,7 +365,7 @@ def matches(value: str, requirement: str) -> bool:
     if sign == _IN:
         return bool(operands) and operands[0] in value
     if sign == _ALL_IN:
-        return all(each in value for each in operands)
+        return all(operand in value for operand in operands)
     if sign in _NUMBERS and operands:
         try:
             return _NUMBERS[sign](float(value), float(operands[0]))

@@ -460,11 +460,11 @@ class _Builder:
             )
             return
         found = [
-            each
-            for each in self._aggregates
+            aggregate
+            for aggregate in self._aggregates
             if any(
                 key.startswith(_TENANT_KEY) and value == project
-                for key, value in each.metadata.items()
+                for key, value in aggregate.metadata.items()
             )
         ]
         if found:
@@ -479,7 +479,9 @@ class _Builder:
         zone = self._server.availability_zone
         if zone is None:
             return
-        found = [each for each in self._aggregates if each.metadata.get(_ZONE) == zone]
+        found = [
+            aggregate for aggregate in self._aggregates if aggregate.metadata.get(_ZONE) == zone
+        ]
         if found:
             self._member_of(found, Source(ZONE, zone))
         else:

@@ -63,8 +63,8 @@ class ServerHosts:
         if self.hosts is None or node is None:
             return self
         services = tuple(
-            dataclasses.replace(each, is_enabled=True) if each.host == node.host else each
-            for each in self.hosts.compute_services
+            dataclasses.replace(service, is_enabled=True) if service.host == node.host else service
+            for service in self.hosts.compute_services
         )
         return ServerHosts(dataclasses.replace(self.hosts, compute_services=services))
 

@@ -246,7 +246,7 @@ def not_checked(checks: Sequence[RuleCheck], candidates: Collection[str]) -> Cav
     It can turn the answer if it is about all of them.
     """
     verdicts = about(checks, candidates)
-    texts = tuple(dict.fromkeys(text for each in verdicts.values() for text in each.unknown))
-    if all(each.unknown for each in verdicts.values()):
+    texts = tuple(dict.fromkeys(text for verdict in verdicts.values() for text in verdict.unknown))
+    if all(verdict.unknown for verdict in verdicts.values()):
         return Caveats(texts)
     return Caveats(notes=texts)

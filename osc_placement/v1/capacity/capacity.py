@@ -135,7 +135,7 @@ openstack placement capacity show --flavor m1.large \\
             keep=parsed_args.keep,
             seconds=parsed_args.timeout,
             after=plan,
-            added=[add_hosts.AddedHosts(*each) for each in parsed_args.add_hosts],
+            added=[add_hosts.AddedHosts(*host) for host in parsed_args.add_hosts],
         )
         names = services.named_aggregates(self)
         with self.reading() as context:

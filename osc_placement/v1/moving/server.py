@@ -79,7 +79,7 @@ openstack placement server check web-1 --way live-migrate"""
         ways = (Way(parsed_args.way),) if parsed_args.way else (Way.LIVE_MIGRATE, Way.MIGRATE)
         answers = [each.answer(ways) for each in checked]
         codes = {Answer.NO: 3, Answer.UNKNOWN: services.NOT_CHECKED, Answer.YES: 0}
-        self.exit_code = next((codes[each] for each in codes if each in answers), 0)
+        self.exit_code = next((codes[code] for code in codes if code in answers), 0)
         counts = collections.Counter(map(str, answers))
         parts = ", ".join(f"{number} {text}" for text, number in sorted(counts.items()))
         how = parsed_args.way or "live or cold"

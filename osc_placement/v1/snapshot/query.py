@@ -190,7 +190,7 @@ openstack --os-placement-rate 5 placement query replay \\
         client = self._of_cloud("--time")
         with self._one_by_one(parsed_args) as context:
             shapes = compare_services.measure(client, source, context)
-        refused = sum(bool(answer.answer.error) for each in shapes for _, answer in each.answers)
+        refused = sum(bool(answer.answer.error) for shape in shapes for _, answer in shape.answers)
         # What Placement says of a refused query can have names.
         self.table_columns = tuple(_TIMES)[:-1]
         self.summary = [
@@ -286,12 +286,22 @@ _SHAPES: rows.Columns[compare_services.ShapeComparison] = {
     "p95_after": lambda item: item.after.percentile,
     "worst": lambda item: item.before.worst,
     "worst_after": lambda item: item.after.worst,
-    "times": lambda item: sum(each.query.count for each in item.comparisons),
-    "lost": lambda item: _texts([each for each in item.comparisons if each.is_lost]),
-    "changed": lambda item: _texts([each for each in item.comparisons if each.is_changed]),
-    "not_compared": lambda item: _texts([each for each in item.comparisons if each.is_cut]),
+    "times": lambda item: sum(comparison.query.count for comparison in item.comparisons),
+    "lost": lambda item: _texts(
+        [comparison for comparison in item.comparisons if comparison.is_lost]
+    ),
+    "changed": lambda item: _texts(
+        [comparison for comparison in item.comparisons if comparison.is_changed]
+    ),
+    "not_compared": lambda item: _texts(
+        [comparison for comparison in item.comparisons if comparison.is_cut]
+    ),
     "errors": lambda item: rows.lines(
-        dict.fromkeys(each.after.answer.error for each in item.comparisons if each.is_refused)
+        dict.fromkeys(
+            comparison.after.answer.error
+            for comparison in item.comparisons
+            if comparison.is_refused
+        )
     ),
 }
 

@@ -170,10 +170,10 @@ class Counter:
         for group in self._plan.groups:
             names = classes[group.suffix]
             admitted = [
-                each
-                for each in providers
-                if group.admits(self._base, each)
-                and not (names and names.isdisjoint(each.inventories))
+                provider
+                for provider in providers
+                if group.admits(self._base, provider)
+                and not (names and names.isdisjoint(provider.inventories))
             ]
             there = frozenset[str]().union(*(each.traits for each in admitted))
             if not admitted or any(any_of.isdisjoint(there) for any_of in group.group_required):

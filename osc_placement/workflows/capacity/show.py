@@ -147,7 +147,11 @@ def show(
         else:
             reading = source.of(client, context).observed(
                 [query for it in request.queries.values() for one in it for query in one],
-                more=[each.uuid for each in aggregates if request.by is By.ZONE and _zone(each)],
+                more=[
+                    aggregate.uuid
+                    for aggregate in aggregates
+                    if request.by is By.ZONE and _zone(aggregate)
+                ],
                 with_aggregates=request.by is By.AGGREGATE,
             )
             observed = stack.enter_context(reading)
@@ -261,10 +265,10 @@ def _within(
 ) -> candidate.CandidateQuery:
     """A query with member_of, which nova adds to the group without a suffix."""
     groups = (
-        each
-        if each.suffix
-        else dataclasses.replace(each, member_of=(*each.member_of, frozenset(aggregates)))
-        for each in query.groups
+        group
+        if group.suffix
+        else dataclasses.replace(group, member_of=(*group.member_of, frozenset(aggregates)))
+        for group in query.groups
     )
     return dataclasses.replace(query, groups=tuple(groups))
 
@@ -348,8 +352,11 @@ class _Counting:
         if by is By.HOST:
             return sorted((base.providers[uuid].name, [uuid], set[str]()) for uuid in hosts)
         in_nova = self._hosts_in_nova(base, hosts)
-        names = {each.uuid: _zone(each) if by is By.ZONE else each.name for each in self.aggregates}
-        plain = {each.uuid for each in self.aggregates if not _zone(each)}
+        names = {
+            aggregate.uuid: _zone(aggregate) if by is By.ZONE else aggregate.name
+            for aggregate in self.aggregates
+        }
+        plain = {aggregate.uuid for aggregate in self.aggregates if not _zone(aggregate)}
         hosts_in: dict[str, set[str]] = {}
         asked: dict[str, set[str]] = {}
         for uuid in in_nova if by is By.ZONE else dict.fromkeys([*base.with_aggregate, *in_nova]):

@@ -215,7 +215,7 @@ def check_zone(nova: nova_api.Nova, aggregates: Sequence[values.HostAggregate], 
 
     Errors: InvalidInput, with the zones.
     """
-    zones = {each.metadata.get("availability_zone", "") for each in aggregates} - {""}
+    zones = {aggregate.metadata.get("availability_zone", "") for aggregate in aggregates} - {""}
     if zone not in zones:
         zones |= set(nova_api.availability_zones(nova))
     if zone not in zones:

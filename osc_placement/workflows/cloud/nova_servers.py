@@ -275,7 +275,9 @@ def _next(reading: Cloud, move: server_moves.ServerMove, host: str) -> str:
 
 def audit_of_move(reading: Cloud, move: server_moves.ServerMove, host: str) -> str:
     """The audit that finds what a move left, or that it is stuck; empty if it finds nothing."""
-    waiting = [one for one in move.migrations if server_moves.waits_for_source(one)]
+    waiting = [
+        migration for migration in move.migrations if server_moves.waits_for_source(migration)
+    ]
     is_left = move.has_leftovers and move.phase is not server_moves.Phase.DISAGREES
     if not is_left and all(server_moves.is_queued(reading, one) for one in waiting):
         return ""

@@ -242,8 +242,8 @@ class ServerMove:
         """Why nova's host alone does not say where the guest is, with both hosts and since when."""
         text = self.moving.text or self.absent.text
         ends = [
-            f"from {one.source_host} to {one.dest_host or 'a host that nova does not show yet'}"
-            for one in self.migrations[:1]
+            f"from {move.source_host} to {move.dest_host or 'a host that nova does not show yet'}"
+            for move in self.migrations[:1]
         ]
         since = [f"since {self.since[:19]}"] if self.since else []
         details = ", ".join([*ends, *since])

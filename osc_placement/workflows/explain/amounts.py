@@ -45,7 +45,7 @@ def brings_more(plan: plans.QueryPlan) -> bool:
 
     Then a host may serve a query with 1 of a class, and not without the class.
     """
-    return bool(plan.subtrees) or any(each.group_required for each in plan.groups)
+    return bool(plan.subtrees) or any(group.group_required for group in plan.groups)
 
 
 def sufficient(

@@ -272,7 +272,7 @@ def lack(
         ways = repair.ways(slot)
         if ways:
             steps, short = ways[0].steps, ways[0].short
-            moves = sum(each.action is Action.JOIN and each.name in nova_members for each in steps)
+            moves = sum(step.action is Action.JOIN and step.name in nova_members for step in steps)
             lacking.append((0, moves, len(steps) + (short > 0), short))
         else:
             lacking.append((len(slot.resources) or 1, 0, 0, 0.0))
@@ -477,7 +477,7 @@ class _Repair:
         chosen = itertools.islice(itertools.product(*names.values()), _MOST_PICKS)
         picks = [_Pick(dict(zip(names, each, strict=True))) for each in chosen]
         if any(group.member_of for group in self._plan.groups):
-            picks += [dataclasses.replace(each, at_root=False) for each in picks]
+            picks += [dataclasses.replace(pick, at_root=False) for pick in picks]
         return [_USUAL, *picks]
 
     def ways(self, slot: plans.Slot, pick: _Pick = _USUAL) -> list[_Way]:
@@ -598,8 +598,8 @@ class _Repair:
         steps: list[Step] = []
         for group in self._plan.groups:
             members = [provider for slot, provider in taking if slot.group is group]
-            own = [each for each in members if each.root_uuid == self.root.uuid] or members
-            there = frozenset[str]().union(*(each.traits for each in members)) - group.forbidden
+            own = [member for member in members if member.root_uuid == self.root.uuid] or members
+            there = frozenset[str]().union(*(member.traits for member in members)) - group.forbidden
             for any_of in group.group_required:
                 if any_of.isdisjoint(there):
                     places = (

@@ -335,8 +335,8 @@ def _roots_of(answer: responses.Candidates) -> frozenset[str]:
     }
     return frozenset(
         answer.summaries[uuid].root_uuid or uuid
-        for each in answer.requests
-        for uuid in each.allocations.keys() - sharing or each.allocations
+        for request in answer.requests
+        for uuid in request.allocations.keys() - sharing or request.allocations
     )
 
 
@@ -363,10 +363,10 @@ def _hosts_of(base: state.CloudState, query: candidate.CandidateQuery) -> set[st
     """
     classes = observe.resource_classes([query])
     offering, others = set[str](), set[str]()
-    for each in base.providers.values():
-        if standard.SHARING_TRAIT not in each.traits:
-            fits = not classes.isdisjoint(each.inventories)
-            (offering if fits else others).add(each.root_uuid)
+    for provider in base.providers.values():
+        if standard.SHARING_TRAIT not in provider.traits:
+            fits = not classes.isdisjoint(provider.inventories)
+            (offering if fits else others).add(provider.root_uuid)
     return offering or others
 
 

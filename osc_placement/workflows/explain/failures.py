@@ -205,7 +205,7 @@ class _Explained:
     def _missing_traits(self, group: Group) -> Iterator[Failure]:
         """The traits of a group that no provider has, where all its providers may have them."""
         for any_of in group.group_required:
-            if all(any_of.isdisjoint(each.traits) for each in self._providers):
+            if all(any_of.isdisjoint(provider.traits) for provider in self._providers):
                 names = tuple(sorted(any_of))
                 yield Failure(self._host, RefusalReason.REQUIRED, group.suffix, names=names)
 
@@ -231,7 +231,7 @@ class _Explained:
         absent = [
             name
             for name in requested
-            if all(name not in each.inventories for each in self._providers)
+            if all(name not in provider.inventories for provider in self._providers)
         ]
         for name in absent:
             amount = requested[name]
@@ -248,9 +248,10 @@ class _Explained:
             if len(requested) == 1:
                 continue
             free = {
-                each.name: each.inventories[name].capacity - self._base.used(each.uuid).get(name, 0)
-                for each in self._providers
-                if name in each.inventories
+                provider.name: provider.inventories[name].capacity
+                - self._base.used(provider.uuid).get(name, 0)
+                for provider in self._providers
+                if name in provider.inventories
             }
             counts = collections.Counter(requested)
             wanted = " + ".join(f"{times} x {name}:{each}" for each, times in counts.items())
@@ -280,7 +281,7 @@ class _Explained:
             refusal.reason,
             slot.group.suffix,
             provider.name,
-            tuple(providers[each].name if each in providers else each for each in refusal.names),
+            tuple(providers[name].name if name in providers else name for name in refusal.names),
             refusal.requested,
             free,
             used,

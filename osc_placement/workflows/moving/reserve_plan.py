@@ -156,8 +156,10 @@ def in_service(base: state.CloudState, roots: Collection[str]) -> state.CloudSta
     changed.apply(
         record.Changes(
             {
-                each.uuid: dataclasses.replace(each, traits=each.traits - {servers.DISABLED})
-                for each in providers
+                provider.uuid: dataclasses.replace(
+                    provider, traits=provider.traits - {servers.DISABLED}
+                )
+                for provider in providers
             }
         )
     )

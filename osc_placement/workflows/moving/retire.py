@@ -180,7 +180,7 @@ def _refused(subject: change.Subject, reasons: Sequence[Reason]) -> Iterator[cha
 
 def _service(reading: Cloud, host: str) -> values.ComputeService | None:
     services = reading.hosts.compute_services
-    return next((each for each in services if each.host == host), None)
+    return next((service for service in services if service.host == host), None)
 
 
 def _service_lines(service: values.ComputeService) -> Iterator[str]:

@@ -210,6 +210,6 @@ def _serving(
     base: state.CloudState, query: candidate.CandidateQuery, hosts: Sequence[str]
 ) -> Iterator[str]:
     """The roots of the other hosts that can serve a query; none if it requests no resources."""
-    for each in options.find(base, query).options:
-        if each.is_of_host and not options.uses_trees(base, each, hosts):
-            yield each.root_uuid
+    for option in options.find(base, query).options:
+        if option.is_of_host and not options.uses_trees(base, option, hosts):
+            yield option.root_uuid

@@ -192,7 +192,9 @@ def _contradictions(node: snapshot.Node, request: ChildrenRequest) -> Iterator[s
     names = collections.Counter(child.name for child in children)
     for name_twice in sorted(text for text, count in names.items() if count > 1):
         yield f"the {request.noun} {name_twice} is given more than once"
-    for resource_class in dict.fromkeys(one for child in children for one in child.resources):
+    for resource_class in dict.fromkeys(
+        resource for child in children for resource in child.resources
+    ):
         present = node.inventories.get(resource_class)
         moved = sum(child.resources.get(resource_class, 0) for child in children)
         if present is None:

@@ -239,8 +239,10 @@ def records(
         uuid: _consumer_record(uuid, held, readings.consumers.get(uuid), providers)
         for uuid, held in readings.by_consumer().items()
     }
-    used_traits = [name for one in readings.providers.values() for name in one.traits]
-    used_classes = [name for one in readings.providers.values() for name in one.inventories]
+    used_traits = [name for provider in readings.providers.values() for name in provider.traits]
+    used_classes = [
+        name for provider in readings.providers.values() for name in provider.inventories
+    ]
     changes = record.Changes(
         providers,
         consumers,

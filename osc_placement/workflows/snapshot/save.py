@@ -213,7 +213,7 @@ class _Save:
             uuids,
             "reading consumers",
         )
-        self._readings.consumers.update((one.uuid, one) for one in consumers)
+        self._readings.consumers.update((consumer.uuid, consumer) for consumer in consumers)
         self._requests += len(uuids)
 
     def _read_hidden_changes(self) -> None:

@@ -146,7 +146,9 @@ def commands_to_end(
 
 def _commands_after_evacuation(snapshot: Cloud, server: values.Server) -> Iterator[str]:
     """Nova evacuates from a host that is down; on one that is up, the guest can be started."""
-    if any(one.host == server.host and one.is_up for one in snapshot.hosts.compute_services):
+    if any(
+        service.host == server.host and service.is_up for service in snapshot.hosts.compute_services
+    ):
         yield command_line.line("server set", server.uuid, options=server_moves.RESET)
         yield command_line.line("server reboot", server.uuid, options=[("--hard", None)])
     else:
