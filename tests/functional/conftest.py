@@ -7,6 +7,7 @@ import pathlib
 
 import pytest
 
+from osc_placement.client import retry
 from tests.support.peer import target as targets
 from tests.support.peer.fixtures import offline_placement, openstack, real_placement, target
 
@@ -18,6 +19,14 @@ def sample(target: targets.Target) -> targets.Target:
     """The target with the sample cloud of 12 hosts."""
     target.load("12-hosts")
     return target
+
+
+@pytest.fixture(autouse=True)
+def quick_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Retries with short pauses."""
+    monkeypatch.setattr(retry, "_FIRST", 0.0005)
+    monkeypatch.setattr(retry, "_LONGEST", 0.002)
+    monkeypatch.setattr(retry, "_CONFLICT_PAUSE", 0)
 
 
 FOLDER = pathlib.Path(__file__).parent

@@ -40,8 +40,6 @@ COMMANDS = {
 def test_a_placement_that_fails_is_not_read_on_and_on(
     command: str, openstack: shell.OpenStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retry, "_FIRST", 0.0005)
-    monkeypatch.setattr(retry, "_LONGEST", 0.002)
     failing = traffic.refuse(500, "the database is gone")
     with service.LoopbackPlacement(load="12-hosts") as placement:
         placement.before(

@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from osc_placement import testing
-from osc_placement.client import retry
 from tests.support.peer import chaos, fixtures, target as targets
 
 AMEND = "resource provider inventory amend"
@@ -19,13 +18,6 @@ pytestmark = [
     pytest.mark.usefixtures("openstack"),
     pytest.mark.timeout(300),
 ]
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Retries with short pauses."""
-    for name in ("_FIRST", "_LONGEST"):
-        monkeypatch.setattr(retry, name, 0.02)
 
 
 def fifty_hosts() -> dict[str, Any]:

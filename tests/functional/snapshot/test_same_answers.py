@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from osc_placement import testing
-from osc_placement.client import retry, service
+from osc_placement.client import service
 from osc_placement.nova import api as nova_api
 from tests.functional.output import test_broken_paths as broken_paths
 from tests.functional.output.test_reading_commands import SERVER
@@ -126,8 +126,6 @@ def _rows(item: Any) -> Any:
 def test_a_command_prints_of_a_snapshot_what_it_prints_of_the_cloud(
     seed: int, openstack: shell.OpenStack, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retry, "_FIRST", 0.0005)
-    monkeypatch.setattr(retry, "_LONGEST", 0.002)
     draw, broken = random.Random(f"same answers {seed}"), broken_paths.Broken()
     broken.path = GAPS[seed % len(GAPS)]
     status, old = draw.choice((403, 404, 503)), draw.random() < 0.3
