@@ -28,7 +28,7 @@ def fifty_hosts() -> dict[str, Any]:
     return {**document, "providers": hosts, "consumers": {}}
 
 
-@fixtures.with_socket("placement")
+@fixtures.usually_on("placement", "loopback")
 def test_the_final_state_equals_the_plan(target: targets.OverHttp) -> None:
     target.load(fifty_hosts())
     before = target.inventories()
@@ -75,7 +75,7 @@ def assert_trouble(proxy: chaos.Proxy) -> None:
     assert {"refuse", "cut before", "cut after", "lose after"} <= proxy.fates.keys()
 
 
-@fixtures.with_socket("loopback")
+@fixtures.usually_on("loopback", "placement")
 @pytest.mark.parametrize("verb", ["add", "remove"])
 def test_traits_and_aggregates_are_added_and_none_is_lost(
     target: targets.OverHttp, verb: str
@@ -115,7 +115,7 @@ def memberships(target: targets.OverHttp) -> dict[str, set[str]]:
     }
 
 
-@fixtures.with_socket("loopback")
+@fixtures.usually_on("loopback", "placement")
 def test_upstreams_batch_form_has_the_same_result(target: targets.OverHttp) -> None:
     target.load("12-hosts")
     hosts = target.ask("GET", "/resource_providers?required=COMPUTE_NODE")["resource_providers"]
@@ -144,7 +144,7 @@ def test_upstreams_batch_form_has_the_same_result(target: targets.OverHttp) -> N
         assert after[name]["MEMORY_MB"] == before[name]["MEMORY_MB"]
 
 
-@fixtures.with_socket("loopback")
+@fixtures.usually_on("loopback", "placement")
 def test_the_number_of_requests_is_as_documented(target: targets.OverHttp) -> None:
     target.load("12-hosts")
     with chaos.between(target.url) as proxy:

@@ -12,6 +12,7 @@ import pytest
 from osc_placement import testing
 from osc_placement.testing.cloud import uuid_of
 from tests.functional.batch.test_undo import AMEND
+from tests.support.peer import fixtures
 from tests.support.peer.shell import OpenStack
 from tests.support.rows import Absent, Row, State, table
 
@@ -162,6 +163,7 @@ DRIFTS = {
 }
 
 
+@fixtures.usually_on("embedded", "placement")
 @pytest.mark.parametrize("name", DRIFTS)
 @pytest.mark.parametrize("undo", [False, True], ids=["apply", "undo"])
 def test_a_dry_run_says_what_the_run_says_for_each_kind_of_change(

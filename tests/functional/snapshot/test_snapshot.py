@@ -72,18 +72,6 @@ def test_the_cloud_equals_its_snapshot_until_it_changes(
     assert saved() == plain(sample)
 
 
-def test_commands_run_on_a_snapshot(openstack: shell.OpenStack, sample: targets.Target) -> None:
-    openstack("placement snapshot save", CLOUD)
-    for command in (
-        "resource provider list",
-        "allocation candidate list --resource VCPU=1 -c allocation",
-        "trait list --name startswith:CUSTOM_",
-    ):
-        there = json.loads(on_file(*command.split(), "-f", "json").stdout)
-        here = openstack(command)
-        assert sorted(map(json.dumps, there)) == sorted(map(json.dumps, here)), command
-
-
 HOST = "cmp-0001.lab.example.org"
 AMEND = ("resource provider inventory amend", "--resource", "VCPU:allocation_ratio=3", HOST)
 
@@ -125,15 +113,6 @@ def test_a_plan_of_a_snapshot_is_applied_to_the_cloud(
     applied = openstack("placement plan apply", "plan.json")
     assert [row["status"] for row in applied] == ["applied"]
     assert ratio(sample) == 3.0
-
-
-def test_a_database_is_compared_like_a_snapshot(openstack: shell.OpenStack) -> None:
-    for name in ("a.sqlite", "b.sqlite"):
-        shell.run(["--os-placement-database", name, "trait", "create", "CUSTOM_A"])
-    shell.run(["--os-placement-database", "b.sqlite", "trait", "create", "CUSTOM_B"])
-    outcome = openstack.run("placement snapshot diff", "a.sqlite", "b.sqlite", "-f", "json")
-    (row,) = json.loads(outcome.stdout)
-    assert (outcome.code, row["kind"], row["name"]) == (3, "trait", "CUSTOM_B")
 
 
 def test_two_clouds_are_compared_by_the_names_of_their_providers(

@@ -25,13 +25,10 @@ TARGETS = (
 ON_ONE_TARGET = pytest.mark.parametrize("target", ["embedded"], indirect=True)
 
 
-def with_socket(usual: str) -> pytest.MarkDecorator:
-    """For tests with a proxy before the service: the usual one, with ``--long`` also the other."""
-    names = [
-        pytest.param(name, marks=() if name == usual else pytest.mark.long)
-        for name in ("loopback", "placement")
-    ]
-    return pytest.mark.parametrize("target", names, indirect=True)
+def usually_on(usual: str, *others: str) -> pytest.MarkDecorator:
+    """A test runs on one target, and with ``--long`` also on others."""
+    long = [pytest.param(name, marks=pytest.mark.long) for name in others]
+    return pytest.mark.parametrize("target", [usual, *long], indirect=True)
 
 
 @pytest.fixture(scope="session")
