@@ -46,8 +46,7 @@ openstack placement capacity balance --class MEMORY_MB --max-moves 20 \\
     --plan-out even.json --script even.sh"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        shown.add_aggregate(parser)
-        parser.add_argument("--zone", metavar="<zone>", help="The hosts of this availability zone")
+        shown.add_aggregate(parser, or_zone=True)
         arguments.add_flag(parser, "--all", "All hosts (default)")
         parser.add_argument(
             "--class",
@@ -64,10 +63,7 @@ openstack placement capacity balance --class MEMORY_MB --max-moves 20 \\
         shown.add_plan_options(parser)
         arguments.add_file(parser, "--picture", "Write bars of the hosts as SVG to this file")
         arguments.add_file(parser, "--continue", "Only show what became of the steps of this plan")
-        arguments.add_count(
-            parser, "--timeout", "How long to search (default: 60)", "<seconds>", default=60
-        )
-        nova_request.add_scheduler_options(parser, checks=False)
+        shown.add_search_options(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
         shown.check_plan_options(self, parsed_args)

@@ -68,16 +68,8 @@ openstack placement host drain cmp-1 --plan-out drain.json --script drain.sh
 openstack placement host drain --continue drain.json --verify-empty"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            "hosts",
-            metavar="<host>",
-            nargs="*",
-            help="Nova's name of the host, or the name or UUID of a provider of the host",
-        )
-        shown.add_aggregate(parser)
-        parser.add_argument(
-            "--zone", metavar="<zone>", help="The hosts of this availability zone of nova"
-        )
+        shown.add_hosts(parser)
+        shown.add_aggregate(parser, or_zone=True)
         shown.add_move_options(parser)
         shown.add_plan_options(parser)
         arguments.add_file(
@@ -92,10 +84,7 @@ openstack placement host drain --continue drain.json --verify-empty"""
         arguments.add_flag(
             parser, "--back", "Also show the commands that bring the hosts back into service"
         )
-        arguments.add_count(
-            parser, "--timeout", "How long to search (default: 60)", "<seconds>", default=60
-        )
-        nova_request.add_scheduler_options(parser, checks=False)
+        shown.add_search_options(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
         from osc_placement.workflows.moving import document

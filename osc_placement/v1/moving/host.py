@@ -45,22 +45,14 @@ openstack --os-placement-database cloud.sqlite \\
     placement host check --aggregate <uuid> --max-count 5"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        parser.add_argument(
-            "hosts",
-            metavar="<host>",
-            nargs="*",
-            help="Nova's name of the host, or the name or UUID of a provider of the host",
-        )
+        shown.add_hosts(parser)
         shown.add_aggregate(parser)
         arguments.add_count(
             parser,
             "--max-count",
             "Find a largest set of these hosts, at most <count>, that may stop at once",
         )
-        arguments.add_count(
-            parser, "--timeout", "How long to search (default: 60)", "<seconds>", default=60
-        )
-        nova_request.add_scheduler_options(parser)
+        shown.add_search_options(parser, checks=True)
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
         from osc_placement.workflows.moving import stop_hosts

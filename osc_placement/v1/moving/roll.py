@@ -55,8 +55,7 @@ openstack placement host roll --continue roll.json --next \\
     --plan-out roll.json --script legs"""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None:
-        shown.add_aggregate(parser)
-        parser.add_argument("--zone", metavar="<zone>", help="The hosts of this availability zone")
+        shown.add_aggregate(parser, or_zone=True)
         arguments.add_flag(parser, "--all", "All hosts")
         arguments.add_repeated(parser, "--skip", "<host>", "A host that is not emptied.")
         arguments.add_count(
@@ -78,10 +77,7 @@ openstack placement host roll --continue roll.json --next \\
         )
         arguments.add_flag(parser, "--next", "Write only the script of the next leg")
         arguments.add_flag(parser, "--verify-back", "Only look at the gate")
-        arguments.add_count(
-            parser, "--timeout", "How long to search (default: 60)", "<seconds>", default=60
-        )
-        nova_request.add_scheduler_options(parser, checks=False)
+        shown.add_search_options(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
         from osc_placement.workflows.moving import document, roll_gate

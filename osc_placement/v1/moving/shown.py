@@ -47,8 +47,26 @@ def connected(
     return MoveServices(client, opened, nova_request.reader_of(command, scheduler, opened))
 
 
-def add_aggregate(parser: argparse.ArgumentParser) -> None:
-    """Add ``--aggregate``, whose hosts the command is about."""
+def add_hosts(parser: argparse.ArgumentParser) -> None:
+    """Add the names of the hosts that the command is about."""
+    parser.add_argument(
+        "hosts",
+        metavar="<host>",
+        nargs="*",
+        help="Nova's name of the host, or the name or UUID of a provider of the host",
+    )
+
+
+def add_search_options(parser: argparse.ArgumentParser, *, checks: bool = False) -> None:
+    """Add how long to search, and what says which rules nova's scheduler has."""
+    arguments.add_count(
+        parser, "--timeout", "How long to search (default: 60)", "<seconds>", default=60
+    )
+    nova_request.add_scheduler_options(parser, checks=checks)
+
+
+def add_aggregate(parser: argparse.ArgumentParser, *, or_zone: bool = False) -> None:
+    """Add ``--aggregate``, whose hosts the command is about; ``or_zone``: and ``--zone``."""
     arguments.add_repeated(
         parser,
         "--aggregate",
@@ -56,6 +74,8 @@ def add_aggregate(parser: argparse.ArgumentParser) -> None:
         "The hosts of this host aggregate in nova (name or id), or the members of this"
         " aggregate in Placement (UUID).",
     )
+    if or_zone:
+        parser.add_argument("--zone", metavar="<zone>", help="The hosts of this availability zone")
 
 
 def of_aggregates(
