@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from osc_placement.model.name import counted
@@ -109,10 +109,14 @@ openstack --os-placement-rate 5 placement query replay \\
         arguments.add_flag(parser, "--all", "List all queries, also those that lose nothing")
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
-        from osc_placement.plan import file
-        from osc_placement.workflows.cloud import rehearsal
-        from osc_placement.workflows.snapshot import replay
+        self._check_usage(parsed_args)
+        if parsed_args.against is not None:
+            return self._against(parsed_args)
+        if parsed_args.time:
+            return self._timed(parsed_args)
+        return self._compared(parsed_args)
 
+    def _check_usage(self, parsed_args: argparse.Namespace) -> None:
         files, plan = parsed_args.files, parsed_args.after
         if parsed_args.slower is not None and parsed_args.against is None:
             self.usage_error("argument --slower: needs --against")
@@ -123,14 +127,20 @@ openstack --os-placement-rate 5 placement query replay \\
                 self.usage_error(f"argument --{option}: not allowed with snapshots and --after")
         if parsed_args.time and parsed_args.against is not None:
             self.usage_error("argument --time: not allowed with argument --against")
-        if parsed_args.against is not None:
-            return self._against(parsed_args)
-        if parsed_args.time:
-            return self._timed(parsed_args)
+        if parsed_args.time or parsed_args.against is not None:
+            return
         if not files or len(files) + (plan is not None) != 2:
             self.usage_error("give two snapshots, or one snapshot and --after")
         if len(files) > len({path.resolve() for path in files}):
             self.usage_error("the two snapshots are one file")
+
+    def _compared(self, parsed_args: argparse.Namespace) -> base.Rows:
+        """The rows by query, of two snapshots or of one before and after a plan."""
+        from osc_placement.plan import file
+        from osc_placement.workflows.cloud import rehearsal
+        from osc_placement.workflows.snapshot import replay
+
+        files, plan = parsed_args.files, parsed_args.after
         source = _read_queries(parsed_args)
         applied: list[str] = []
         with contextlib.ExitStack() as stack:
@@ -157,21 +167,7 @@ openstack --os-placement-rate 5 placement query replay \\
             f" than {parsed_args.percent:g} %: {len(affected) - exhausted}. Lines without a query:"
             f" {source.ignored}",
         ]
-        listed = comparisons if parsed_args.all else affected
-        columns: rows.Columns[replay.QueryComparison] = {
-            "query": lambda item: item.query.text,
-            "microversion": lambda item: item.query.version or None,
-            "times": lambda item: item.query.count,
-            "before": lambda item: len(item.before.candidates),
-            "after": lambda item: len(item.after.candidates),
-            "gained": lambda item: len(item.gained),
-            "lost_percent": lambda item: round(item.percent, 1),
-            "lost": lambda item: rows.lines(
-                sorted(names.get(uuid, uuid) for uuid in item.lost_providers)
-            ),
-            "error": lambda item: item.after.error or item.before.error or None,
-        }
-        return rows.listing(columns, listed)
+        return rows.listing(_columns(names), comparisons if parsed_args.all else affected)
 
     def _of_cloud(self, option: str) -> api.Client:
         """The Placement of the cloud; its queries are sent one after the other by default."""
@@ -261,6 +257,23 @@ def _read_queries(parsed_args: argparse.Namespace) -> logs.QuerySource:
             f" {source.ignored} lines: give an access log of Placement, or a list of queries"
         )
     return source
+
+
+def _columns(names: Mapping[str, str]) -> rows.Columns[replay.QueryComparison]:
+    """The columns of queries; ``names`` are those of providers."""
+    return {
+        "query": lambda item: item.query.text,
+        "microversion": lambda item: item.query.version or None,
+        "times": lambda item: item.query.count,
+        "before": lambda item: len(item.before.candidates),
+        "after": lambda item: len(item.after.candidates),
+        "gained": lambda item: len(item.gained),
+        "lost_percent": lambda item: round(item.percent, 1),
+        "lost": lambda item: rows.lines(
+            sorted(names.get(uuid, uuid) for uuid in item.lost_providers)
+        ),
+        "error": lambda item: item.after.error or item.before.error or None,
+    }
 
 
 def _difference(item: compare_services.ServiceComparison) -> str:
