@@ -91,7 +91,7 @@ class Case:
     group; a NotKnown says why it is not known.
     ``is_disabled``: the flavor of a resize is disabled. ``source_fails``: the question is about the
     failure of the server's host. ``may_stay``: a resize may stay on its host. ``why_no_request`` is
-    why nova or Placement refuses the request, if there is none. ``alike`` is equal for servers
+    why nova or Placement refuses the request, if there is none. ``kind`` is equal for servers
     whose specs differ in the UUID and the name only; empty if nobody compared them.
     """
 
@@ -112,7 +112,7 @@ class Case:
     may_stay: bool = False
     facts: Facts = dataclasses.field(default_factory=Facts)
     why_no_request: str = ""
-    alike: str = ""
+    kind: str = ""
 
     @property
     def image(self) -> Mapping[str, str]:

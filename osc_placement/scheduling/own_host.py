@@ -60,7 +60,7 @@ class OwnHosts:
         """
         why = case.spec.why_no_image or case.why_no_request
         unread = [UnmetNeed(Need.TRAIT, why, is_known=False)] if why else []
-        key = case.alike or case.spec.uuid, host.profile
+        key = case.kind or case.spec.uuid, host.profile
         if key not in self._by_filters:
             self._by_filters[key] = [*_of_filters(case, host)]
         of_queries = _of_queries(case, host, tree, self._having)

@@ -182,7 +182,7 @@ def of_servers(
             key = repr(dataclasses.replace(spec, uuid=None, name=""))
             if key not in alike:
                 alike[key] = with_requests_or_reason(case, caveats)
-            cases[uuid] = dataclasses.replace(case, requests=alike[key].requests, alike=key)
+            cases[uuid] = dataclasses.replace(case, requests=alike[key].requests, kind=key)
             if alike[key].why_no_request:
                 # The reason names the server.
                 cases[uuid] = with_requests_or_reason(case, caveats)
