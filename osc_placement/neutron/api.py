@@ -101,6 +101,27 @@ class RecordedNeutron:
         raise errors.PlacementError(f"{self.source} is a recording and cannot be changed")
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class CopyOfNeutron:
+    """Neutron for a dry run: a PUT changes nothing, and answers as if it did."""
+
+    neutron: Neutron
+
+    @property
+    def source(self) -> str:
+        return self.neutron.source
+
+    def ask(self, path: str) -> Any:
+        """Send one GET."""
+        return self.neutron.ask(path)
+
+    def write(self, path: str, body: Any, revision: int | None) -> Any:
+        """Send one GET. Errors: those of a recording, which refuses every write."""
+        if self.source:
+            return self.neutron.write(path, body, revision)
+        return {"port": {**self.ask(path)["port"], **body["port"]}}
+
+
 def ports_of(neutron: Neutron, servers: Sequence[str], *, with_request: bool = True) -> list[Port]:
     """The ports of these servers, by UUID; ``with_request``: only those that request resources.
 

@@ -12,12 +12,12 @@ import dataclasses
 import logging
 import pathlib
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from osc_placement import errors
 from osc_placement.client import api, transport
-from osc_placement.neutron.api import Neutron
+from osc_placement.neutron.api import CopyOfNeutron, Neutron
 from osc_placement.plan import (
     attempt,
     executor,
@@ -40,7 +40,9 @@ class Options:
     """The options of a run; ``allow`` adds to the guards that the plan overrides.
 
     ``check_precondition`` is None where nova is not available, and ``neutron`` where neutron
-    is not. ``journal``: keep nothing on disk, for a run that can simply be repeated.
+    is not. ``journal``: keep nothing on disk, for a run that can simply be repeated. ``copy``
+    makes a client of a copy of what a plan concerns, which the dry run of a plan file and of an
+    undo changes.
     """
 
     dry_run: bool = False
@@ -52,6 +54,7 @@ class Options:
     check_precondition: attempt.PreconditionCheck | None = None
     neutron: Neutron | None = None
     journal: journal.JournalWriter | None = None
+    copy: Callable[[plan_module.Plan], contextlib.AbstractContextManager[api.Client]] | None = None
 
 
 def apply_plan(
@@ -127,10 +130,12 @@ class _Job:
         refusal = removal_limit.refusal(self.plan, self.options.allow)
         if refusal:
             LOG.info("nothing was changed: %s", refusal)
-            return self._report(self._refused(refusal), path)
-        if self.options.dry_run or not self.plan.changes:
-            return self._report(self._rehearse(), path)
+            return self._report(self._unwritten(result.Status.REFUSED, refusal), path)
+        if not self.plan.changes or (self.options.dry_run and not self._is_old):
+            return self._report(self._unwritten(result.Status.PLANNED), path)
         registry.check_rights(self.client, self.plan.changes)
+        if self.options.dry_run:
+            return self._report(self._rehearse(), path)
         undo_path = self._write_undo()
         with self._journal() as writer:
             _describe(writer, self._described(path, undo_path))
@@ -206,7 +211,7 @@ class _Job:
         options.progress.start("applying", len(changes))
         return executor.execute(
             changes,
-            self._context(writer),
+            self._context(writer, self.client, options.neutron),
             options.limits,
             self.known,
             self._count,
@@ -217,11 +222,11 @@ class _Job:
         self.options.progress.advance()
 
     def _context(
-        self, writer: journal.JournalWriter, *, dry_run: bool = False
+        self, writer: journal.JournalWriter, client: api.Client, neutron: Neutron | None
     ) -> attempt.RunContext:
         options = self.options
         return attempt.RunContext(
-            base.Services(self.client, options.neutron),
+            base.Services(client, neutron),
             writer,
             threading.Event(),
             direction=self.direction,
@@ -230,7 +235,6 @@ class _Job:
             allow=frozenset({*self.plan.allow, *options.allow}),
             check_precondition=options.check_precondition or (lambda _: ""),
             on_retry=options.progress.note,
-            dry_run=dry_run,
         )
 
     @property
@@ -239,44 +243,33 @@ class _Job:
         return self.path is not None or self.direction is attempt.Direction.UNDO
 
     def _rehearse(self) -> executor.Run:
-        """What a run would do.
+        """What a run would do: the run itself, on a copy of what the plan concerns.
 
-        Requests: those of a dry run of ``executor.execute`` for the dry run of a plan file and of
-        an undo. For a new plan, which was just read, one read per change that the journal lists as
-        done.
+        Requests: those of ``Options.copy``, and those of preconditions and ports.
         """
+        options = self.options
+        if options.copy is None:
+            raise plan_module.PlanRefused("the dry run of a plan file needs a copy of the cloud")
         entries = journal.read_entries(journal.path_of(self.plan, self.client.target))
-        checked = [
-            item
-            for item in self.plan.changes
-            if (self.options.dry_run and self._is_old)
-            or entries.get(item.key) is self.direction.done
-        ]
-        self.options.progress.start("checking", len(checked))
-        run = executor.execute(
-            checked,
-            self._context(journal.MemoryJournal(entries), dry_run=True),
-            dataclasses.replace(self.options.limits, max_count=None),
-            on_result=lambda _: self.options.progress.advance(),
-        )
-        keys = {item.key for item in checked}
-        others = [item for item in self.plan.changes if item.key not in keys]
-        run.results += [result.of_change(item, result.Status.PLANNED) for item in others]
+        neutron = None if options.neutron is None else CopyOfNeutron(options.neutron)
+        with options.copy(self.plan) as client:
+            options.progress.start("checking", len(self.plan.changes))
+            run = executor.execute(
+                self.plan.changes,
+                self._context(journal.MemoryJournal(entries), client, neutron),
+                dataclasses.replace(options.limits, max_count=None, workers=1),
+                on_result=lambda _: options.progress.advance(),
+            )
+        run.results = [item.as_planned() for item in run.results]
+        run.halted = result.without_request_id(run.halted)
         return run
 
-    def _refused(self, refusal: reasons.Reason) -> executor.Run:
-        """The results of a plan that is refused as a whole. Requests: as ``_rehearse``."""
-        run = self._rehearse()
-        run.halted = refusal.text
-        run.results = [
-            dataclasses.replace(
-                item, status=result.Status.REFUSED, reason=refusal.text, code=refusal.code
-            )
-            if item.status is result.Status.PLANNED
-            else item
-            for item in run.results
-        ]
-        return run
+    def _unwritten(
+        self, status: result.Status, reason: reasons.Reason = reasons.NONE
+    ) -> executor.Run:
+        """The results of a plan of which nothing is written. Sends nothing."""
+        results = [result.of_change(item, status, reason) for item in self.plan.changes]
+        return executor.Run(results, halted=reason.text)
 
     def _report(self, run: executor.Run, path: pathlib.Path | None) -> result.RunReport:
         plan, dry_run = self.plan, self.options.dry_run

@@ -67,7 +67,7 @@ class RunContext:
     this one are two additions.
     ``allow``: the guards that the operator overrides. ``check_precondition`` checks the
     preconditions of changes. ``on_retry`` receives attempts that another one follows. ``clock``
-    returns seconds. ``dry_run``: only read and check.
+    returns seconds.
     """
 
     services: base.Services
@@ -80,7 +80,6 @@ class RunContext:
     check_precondition: PreconditionCheck = lambda _: ""
     on_retry: Callable[[progress.ChangeEvent], None] = lambda _: None
     clock: Callable[[], float] = time.monotonic
-    dry_run: bool = False
 
 
 def apply_change(
@@ -95,29 +94,6 @@ def apply_change(
     Errors: RunHalted, when every other change would fail too.
     """
     return Attempt(change, context, known).run()
-
-
-#: What an earlier change of the same run can remove.
-_PROVISIONAL = (result.Status.REFUSED, result.Status.FAILED)
-
-
-def check_change(
-    change: Change[Any], context: RunContext, *, follows: bool = False
-) -> result.ChangeResult:
-    """What a run would do with a change, without a write.
-
-    ``follows``: earlier changes of the run concern the same provider. What refuses the change now,
-    or does not exist yet, is then no result.
-    Requests: one read; those of the guards if the subject has changed.
-    Errors: RunHalted, when every other change would fail too.
-    """
-    planned = result.of_change(change, result.Status.PLANNED)
-    services = dataclasses.replace(context.services, is_ahead=follows)
-    context = dataclasses.replace(context, services=services)
-    attempt = Attempt(change, context, None)
-    attempt.prepare()
-    checked = attempt.result or planned
-    return planned if follows and checked.status in _PROVISIONAL else checked
 
 
 class Attempt:
@@ -140,7 +116,7 @@ class Attempt:
         self._was_done = state is context.direction.done
         self._attempts = 0
         self._known = None if self._was_done else known
-        if known is None and not (self._in_doubt or self._was_done or context.dry_run):
+        if known is None and not (self._in_doubt or self._was_done):
             self._known = self._kind.assumed(change.before)
         self._observed: Observed[Any] = Observed(None, change.before)
         self._last_error: errors.PlacementError | None = None

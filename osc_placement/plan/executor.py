@@ -69,8 +69,7 @@ def execute(
     result, in the calling thread. Ctrl-C begins nothing more: requests under way end and the
     rest is reported as planned; a second one raises KeyboardInterrupt.
     Requests: those of ``apply_change`` per change, one read for a change that the journal lists as
-    done and that still is; those of ``apply_bulk`` where one request can write many. In a dry run
-    those of ``check_change``.
+    done and that still is; those of ``apply_bulk`` where one request can write many.
     """
     run = _Run(context, limits, known or {}, on_result, {item.key: item.group for item in changes})
     with plan_workers.interruptible(run.interrupted, context.stop):
@@ -100,7 +99,6 @@ class _Run:
         self._context, self._limits, self._known = context, limits, known
         self._on_result, self._groups = on_result, groups
         self._failed_groups: set[str] = set()
-        self._concerned: set[str] = set()
         self._applied = 0
 
     def stage(self, changes: Sequence[Change[Any]]) -> None:
@@ -116,13 +114,12 @@ class _Run:
         self.result.interrupted = self.interrupted.is_set()
         for item in waiting.rest():
             self._end(result.of_change(item, result.Status.PLANNED, self._why_not_begun()))
-        self._concerned.update(*map(_concerned, changes))
 
     def _may_begin(self) -> bool:
         """False once the run has stopped, or after a failure that stops it."""
         for ended in self.result.results:
             stops = registry.CHANGE_TYPES[ended.kind].stops_run
-            if stops and not self._succeeds(ended) and not self.result.halted:
+            if stops and not ended.succeeded and not self.result.halted:
                 self.result.halted = stops
         return not self.result.halted and not self.interrupted.is_set()
 
@@ -146,13 +143,6 @@ class _Run:
             self._collect(future)
 
     def _apply(self, changes: Sequence[Change[Any]]) -> list[result.ChangeResult]:
-        if self._context.dry_run:
-            return [
-                attempt.check_change(
-                    item, self._context, follows=not self._concerned.isdisjoint(_concerned(item))
-                )
-                for item in changes
-            ]
         if len(changes) > 1:
             return apply_bulk(changes, self._context, self._known)
         return [
@@ -179,20 +169,17 @@ class _Run:
             self._count(ended)
             self._end(ended)
 
-    def _succeeds(self, ended: result.ChangeResult) -> bool:
-        return ended.succeeds(dry_run=self._context.dry_run)
-
     def _count(self, ended: result.ChangeResult) -> None:
         counted = registry.CHANGE_TYPES[ended.kind].counted
         is_new = ended.code is not Code.EARLIER_RUN
         if counted and is_new and ended.status is result.Status.APPLIED:
             self._applied += 1
-        if self._limits.stop_on_error and not (self._succeeds(ended) or self.result.halted):
+        if self._limits.stop_on_error and not (ended.succeeded or self.result.halted):
             self.result.halted = f"{ended.subject.name}: {ended.reason}"
 
     def _end(self, ended: result.ChangeResult) -> None:
         group = self._groups.get(ended.key)
-        if group and not self._succeeds(ended):
+        if group and not ended.succeeded:
             self._failed_groups.add(group)
         LOG.info("%s %s: %s %s", ended.kind, ended.subject.name, ended.status, ended.reason)
         self.result.results.append(ended)
@@ -206,12 +193,6 @@ class _Run:
             return Reason(Code.RUN_STOPPED, text)
         self.result.limited = True
         return Reason(Code.MAX_COUNT, "not begun: --max-count was reached")
-
-
-def _concerned(item: Change[Any]) -> set[str]:
-    """The subject of a change, and the providers that it names."""
-    kind = registry.CHANGE_TYPES[item.kind]
-    return {item.subject.uuid, *kind.providers(item.before), *kind.providers(item.after)}
 
 
 class _Queue:

@@ -98,6 +98,15 @@ class Plan(forms.JsonObject):
         """Whether applying or undoing the plan writes to neutron."""
         return any(registry.CHANGE_TYPES[item.kind].needs_neutron for item in self.changes)
 
+    def providers(self) -> set[str]:
+        """The UUIDs of the subjects and of the providers that changes name before and after."""
+        return {
+            uuid
+            for item in self.changes
+            for side in (item.before, item.after)
+            for uuid in (item.subject.uuid, *registry.CHANGE_TYPES[item.kind].providers(side))
+        }
+
     def consumers(self) -> set[str]:
         """The UUIDs of the consumers whose allocations it changes."""
         return {

@@ -6,12 +6,15 @@ from __future__ import annotations
 import dataclasses
 import enum
 import pathlib
+import re
 from collections.abc import Iterable
 from typing import Any
 
 from osc_placement.plan import change as change_module, progress, reasons
 from osc_placement.plan.kinds import registry
 from osc_placement.plan.plan import Plan
+
+_REQUEST_ID = re.compile(r" \(Request-ID: [^)]*\)")
 
 #: The reason of a change that the journal lists as done.
 EARLIER = reasons.Reason(reasons.Code.EARLIER_RUN, "in an earlier run")
@@ -87,7 +90,13 @@ class ChangeResult:
 
     def succeeds(self, *, dry_run: bool) -> bool:
         """As ``succeeded``; of a dry run, whether the subject would be in the requested state."""
-        return self.succeeded or (dry_run and self.status is Status.PLANNED)
+        return self.succeeded or (dry_run and self.status is Status.PLANNED and not self.code)
+
+    def as_planned(self) -> ChangeResult:
+        """The result on a copy as one of a dry run: what was written there is planned."""
+        if self.status is Status.APPLIED and self.code != EARLIER.code:
+            return dataclasses.replace(self, status=Status.PLANNED, found=None)
+        return dataclasses.replace(self, reason=without_request_id(self.reason), request_id="")
 
     def sort_key(self) -> tuple[bool, change_module.Subject, str]:
         """By name; changes that others need come first."""
@@ -165,6 +174,11 @@ class RunReport:
         return (
             Exit.CHANGES if self.dry_run and detailed and self.count(Status.PLANNED) else Exit.DONE
         )
+
+
+def without_request_id(text: str) -> str:
+    """An error of a copy of the cloud: no log has its requests."""
+    return _REQUEST_ID.sub("", text)
 
 
 def of_change(

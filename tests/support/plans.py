@@ -3,12 +3,16 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import pathlib
 from typing import Any
 
 from osc_placement.client import api
 from osc_placement.plan import apply, change, journal, plan, result
 from osc_placement.plan.kinds import registry
+from osc_placement.workflows.cloud import rehearsal
+from osc_placement.workflows.cloud.context import ReadContext
 
 DEFAULTS = apply.Options()
 
@@ -40,6 +44,9 @@ def apply_file(
     options: apply.Options = DEFAULTS,
 ) -> result.RunReport:
     """Apply the plan of a file, as ``plan apply`` does."""
+    options = dataclasses.replace(
+        options, copy=functools.partial(rehearsal.concerned, client, ReadContext())
+    )
     return apply.apply_plan(client, plan.ObservedPlan(made), options, path=path)
 
 

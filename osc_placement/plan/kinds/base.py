@@ -25,14 +25,10 @@ NO_NAMES: change.Names = {}
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class Services:
-    """The services that changes are written to; ``neutron`` is None where neutron is not used.
-
-    ``is_ahead``: an earlier change may still create a provider, which counts as empty.
-    """
+    """The services that changes are written to; ``neutron`` is None where neutron is not used."""
 
     client: api.Client
     neutron: Neutron | None = None
-    is_ahead: bool = False
 
 
 class Fact(NamedTuple):

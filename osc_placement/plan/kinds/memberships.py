@@ -157,7 +157,7 @@ class TraitExistence(MembershipType[Existence]):
         self, services: base.Services, write: base.Write[Existence]
     ) -> change.Observed[Existence]:
         name = write.subject.uuid
-        if write.after.present[name]:
+        if write.after.present.get(name):
             services.client.create_trait(name)
         else:
             services.client.delete_trait(name)

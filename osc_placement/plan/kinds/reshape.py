@@ -122,7 +122,7 @@ class ReshapeType(base.ChangeType[ReshapeState]):
                 # In this order: a write in between raises the generation of the reshape's write.
                 return client.list_inventories(uuid), client.list_provider_allocations(uuid)
             except api_errors.NotFound:
-                if any(after.inventories[uuid].values()) and not services.is_ahead:
+                if any(after.inventories[uuid].values()):
                     raise
                 return responses.ProviderInventories(0, {}), responses.ProviderAllocations(0, {})
 

@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import datetime
+import functools
 import re
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
@@ -218,9 +219,13 @@ class _PlanFileCommand(plan_command.PlanCommand):
         self, run: plan_command.CommandRun, parsed_args: argparse.Namespace
     ) -> apply.Options:
         """Also with neutron for a plan of ports, and with nova if the changes need its servers."""
+        from osc_placement.workflows.cloud import rehearsal
         from osc_placement.workflows.repair.allocations import preconditions
 
-        options = super().apply_options(run, parsed_args)
+        options = dataclasses.replace(
+            super().apply_options(run, parsed_args),
+            copy=functools.partial(rehearsal.concerned, run.client, run.context),
+        )
         if self._plan.needs_neutron:
             options = dataclasses.replace(options, neutron=run.services.neutron)
         if self._plan.has_preconditions and not self.undoes:
@@ -233,7 +238,9 @@ class ApplyPlan(_PlanFileCommand):
     """Apply a plan file, or continue an interrupted run of it
 
     Items that changed after the plan was made are stale and are not changed. For changes
-    that depend on nova's servers the command reads nova, and neutron for their ports. A
+    that depend on nova's servers the command reads nova, and neutron for their ports. A dry
+    run runs the plan on a copy, with the rows and the exit code of the run; only a write shows
+    whether a policy of your own lets this user write. A
     journal on disk records the changes that were made: after a crash, run the same command
     again.
     """

@@ -154,13 +154,21 @@ class CloudReader:
         """
         uuids = [item.uuid for item in self.listed]
         inventories = self.inventories(uuids)
-        show = self._client.list_provider_allocations
-        answers = self._reader.existing(show, uuids, "reading allocations")
         in_use = self._client.list_traits(associated=True)
         few = len(in_use) < len(uuids)
         traits_of = self.with_traits(in_use) if few else inverted(self.traits(uuids))
         members = self.members(uuids, (), named or (), with_aggregates=named is None)
         base = self.state(inventories, {}, traits_of, members)
+        self._add_shares(base, uuids)
+        return base
+
+    def _add_shares(self, base: state.CloudState, uuids: Iterable[str]) -> None:
+        """Add the consumers on some providers, with what they have there, without owner and type.
+
+        Requests: one for each provider.
+        """
+        show = self._client.list_provider_allocations
+        answers = self._reader.existing(show, uuids, "reading allocations")
         consumers: dict[str, record.ConsumerRecord] = {}
         for place, answer in answers.items():
             for uuid, item in answer.allocations.items():
@@ -169,6 +177,21 @@ class CloudReader:
                 generation = item.consumer_generation or 0
                 consumers[uuid] = record.ConsumerRecord(uuid, generation, "", "", held)
         base.apply(record.Changes({}, consumers))
+
+    def concerned(self, planned: plan.Plan) -> state.CloudState:
+        """What decides whether the changes of a plan are accepted: all names, and their subjects.
+
+        Requests: one listing and those of ``add_planned``; four for each provider that a change
+        names, or on which a consumer that it names has allocations now.
+        """
+        read = self._reader.consumers(planned.consumers())
+        named = planned.providers().union(*(item.allocations for item in read.values()))
+        uuids = [item.uuid for item in self.listed if item.uuid in named]
+        members = inverted(self._reader.aggregates(uuids, "reading aggregates"))
+        base = self.state(self.inventories(uuids), {}, inverted(self.traits(uuids)), members)
+        self._add_shares(base, uuids)
+        self._add_names(base)
+        _add_consumers(base, read)
         return base
 
     def add_planned(self, base: state.CloudState, planned: plan.Plan) -> None:
@@ -176,19 +199,19 @@ class CloudReader:
 
         Requests: two listings, and one for each consumer.
         """
+        self.add_consumers(base, planned.consumers())
+        self._add_names(base)
+
+    def _add_names(self, base: state.CloudState) -> None:
+        """Add the custom traits and resource classes. Requests: two listings."""
         traits = dict.fromkeys(self._client.list_traits("startswith:CUSTOM_"), 0.0)
         names = self._client.list_resource_classes()
         classes = dict.fromkeys(set(names).difference(standard.RESOURCE_CLASSES), 0.0)
-        self.add_consumers(base, planned.consumers())
         base.apply(record.Changes(traits=traits, resource_classes=classes))
 
     def add_consumers(self, base: state.CloudState, uuids: Iterable[str]) -> None:
         """Add consumers to a state, whole and with their owners. Requests: one for each."""
-        read = self._reader.consumers(uuids).items()
-        existing = {uuid: consumer for uuid, consumer in read if consumer.allocations}
-        gone = dict.fromkeys(uuid for uuid, _ in read if uuid in base.consumers)
-        records = {uuid: _record_of(base, consumer) for uuid, consumer in existing.items()}
-        base.apply(record.Changes(consumers={**gone, **records}))
+        _add_consumers(base, self._reader.consumers(uuids))
 
     def state(
         self,
@@ -216,6 +239,14 @@ class CloudReader:
         base = state.CloudState()
         base.apply(record.Changes(records, usage))
         return base
+
+
+def _add_consumers(base: state.CloudState, read: Mapping[str, allocation.Consumer]) -> None:
+    """Replace consumers in a state by those that were read; without allocations there is none."""
+    existing = {uuid: consumer for uuid, consumer in read.items() if consumer.allocations}
+    gone = dict.fromkeys(uuid for uuid in read if uuid in base.consumers)
+    records = {uuid: _record_of(base, consumer) for uuid, consumer in existing.items()}
+    base.apply(record.Changes(consumers={**gone, **records}))
 
 
 def _record_of(base: state.CloudState, consumer: allocation.Consumer) -> record.ConsumerRecord:

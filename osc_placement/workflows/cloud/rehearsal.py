@@ -15,7 +15,7 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from osc_placement import errors, microversion, server
-from osc_placement.client import api, wsgi
+from osc_placement.client import api, local, wsgi
 from osc_placement.engine import record, state
 from osc_placement.plan import attempt, executor, guards, journal, plan, result
 from osc_placement.plan.kinds import registry
@@ -73,14 +73,39 @@ def applied(
     Errors: PlacementError for records that contradict each other; UnsupportedVersion for a change
     that ``version`` does not have.
     """
+    with _copied(records, version) as (client, repository):
+        failures = tuple(_failures(client, planned))
+        with repository.snapshot() as after:
+            yield After(after, client, failures)
+
+
+@contextlib.contextmanager
+def concerned(client: api.Client, context: ReadContext, planned: plan.Plan) -> Iterator[api.Client]:
+    """A client of a copy of what a plan concerns, during the block.
+
+    Requests: those of ``source.concerned``. Errors: those of ``applied`` for records.
+    """
+    with (
+        source.of(client, context).concerned(planned) as base,
+        _copied(_records(base), client.microversion) as (copy, _),
+    ):
+        yield copy
+
+
+@contextlib.contextmanager
+def _copied(
+    records: record.Changes, version: microversion.Microversion
+) -> Iterator[tuple[api.Client, local.StateRepository]]:
     if problems := document.find_problems(records):
         raise errors.PlacementError(f"a copy cannot be made: {store_errors.listed(problems)}")
     app = server.create_app()
     app.repository.load(records)
     with opened(lambda: app, version=version) as client:
-        failures = tuple(_failures(client, planned))
-        with app.repository.snapshot() as after:
-            yield After(after, client, failures)
+        yield client, app.repository
+
+
+def _records(base: state.CloudState) -> record.Changes:
+    return record.Changes(base.providers, base.consumers, base.traits, base.resource_classes)
 
 
 class RehearsalFailed(errors.PlacementError):
@@ -155,10 +180,11 @@ def after_plan(
             f"{path} is an undo file: only the journal of the run shows which of its changes were"
             " applied. Give a plan of new changes"
         )
-    with source.of(client, context).everything(named, planned) as base:
-        records = record.Changes(base.providers, base.consumers, base.traits, base.resource_classes)
-        with applied(records, planned) as changed:
-            yield base, changed
+    with (
+        source.of(client, context).everything(named, planned) as base,
+        applied(_records(base), planned) as changed,
+    ):
+        yield base, changed
 
 
 def _failures(client: api.Client, planned: plan.Plan) -> Iterator[str]:

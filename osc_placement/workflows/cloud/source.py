@@ -161,6 +161,14 @@ class CloudSource:
         yield base
 
     @contextlib.contextmanager
+    def concerned(self, planned: plan.Plan) -> Iterator[state.CloudState]:
+        """What decides whether the changes of a plan are accepted.
+
+        Requests: those of ``CloudReader.concerned``.
+        """
+        yield CloudReader(self.client, self.context).concerned(planned)
+
+    @contextlib.contextmanager
     def records(self, queries: Collection[CandidateQuery]) -> Iterator[state.CloudState]:
         """Real inventories and usages for the queries. Requests: those of ``CloudReader.read``."""
         yield CloudReader(self.client, self.context).read(queries)
@@ -228,7 +236,7 @@ class FileSource(CloudSource):
         with self._state() as base:
             yield base
 
-    records = everything
+    concerned = records = everything
 
     @contextlib.contextmanager
     def observed(self, *_: Any, **__: Any) -> Iterator[ObservedCloud]:

@@ -14,7 +14,7 @@ from osc_placement.testing.cloud import uuid_of
 from tests.functional.batch.test_undo import AMEND
 from tests.support.peer import fixtures
 from tests.support.peer.shell import OpenStack
-from tests.support.rows import Absent, Row, State, table
+from tests.support.rows import Absent, Row, State, lines_of, table
 
 CLOUD = testing.Cloud().host("one", VCPU=8).host("two", VCPU=8)
 RATIO = f"{AMEND} --all --resource VCPU:allocation_ratio"
@@ -112,19 +112,26 @@ moves:
   to: {{name: one-gpu, parent: {uuid_of("one")}}}
 """
 WITH_GPU = testing.Cloud().host("one", VCPU=8, VGPU=4).host("two", VCPU=8)
+WITH_OLD = (
+    testing.Cloud()
+    .host("one", VCPU=8)
+    .host("two", VCPU=8)
+    .host("old", traits=["CUSTOM_OLD"], CUSTOM_OLD=1)
+)
 RESHAPE, TRAIT = "placement reshape move.yaml", "resource provider trait"
 SET = (
     f"resource provider allocation set {uuid_of('server')} --allocation rp={uuid_of('one')},VGPU=1"
     " --project-id p --user-id u"
 )
+RECORDED = "--allow recorded-nova"
 HEAL, AUDIT = (
-    "--os-nova-recording 12-hosts placement allocation heal --allow recorded-nova",
-    "--os-nova-recording 12-hosts placement allocation audit --repair --allow recorded-nova"
-    " --allow many",
+    f"--os-nova-recording 12-hosts placement allocation heal {RECORDED}",
+    f"--os-nova-recording 12-hosts placement allocation audit --repair {RECORDED} --allow many",
 )
+HOST = "cmp-0003.lab.example.org"
 
 
-_REQUEST_ID = re.compile(r"req-[0-9a-f-]{36}")
+_REQUEST_ID = re.compile(r" \(Request-ID: [^)]*\)")
 
 
 class Drift(NamedTuple):
@@ -134,6 +141,7 @@ class Drift(NamedTuple):
     command: str
     drift: str
     more: str = ""
+    undo_drift: str = ""
 
 
 DRIFTS = {
@@ -153,12 +161,50 @@ DRIFTS = {
         f"resource provider aggregate add two --aggregate {AGGREGATE}",
     ),
     "a provider that is gone": Drift(CLOUD, f"{RATIO}=2", "resource provider delete two"),
-    "a tree": Drift(WITH_GPU, RESHAPE, SET),
-    "a consumer that is healed": Drift(
-        "12-hosts", HEAL, f"{HEAL} --max-count 1", "--allow recorded-nova"
+    "a tree": Drift(WITH_GPU, RESHAPE, SET, undo_drift=f"{AMEND} one-gpu --resource VGPU:total=9"),
+    "a tree whose host is gone": Drift(WITH_GPU, RESHAPE, "resource provider delete --tree one"),
+    "a tree with a used name": Drift(
+        WITH_GPU,
+        RESHAPE,
+        "resource provider create one-gpu",
+        undo_drift=f"{TRAIT} add one-gpu --trait HW_CPU_X86_AVX",
     ),
+    "a tree whose class is gone": Drift(
+        WITH_GPU,
+        RESHAPE,
+        "resource provider inventory delete one --resource-class VGPU",
+        undo_drift="resource provider inventory delete one-gpu --resource-class VGPU",
+    ),
+    "a trait that is gone": Drift(
+        WITH_OLD,
+        f"{TRAIT} add one two --trait CUSTOM_OLD",
+        f"{TRAIT} remove --all --trait CUSTOM_OLD\ntrait delete CUSTOM_OLD",
+    ),
+    "a class that is gone": Drift(
+        WITH_OLD,
+        f"{AMEND} one --create --resource CUSTOM_OLD:total=4",
+        "resource provider inventory delete one --resource-class CUSTOM_OLD\n"
+        "resource provider delete old\nresource class delete CUSTOM_OLD",
+    ),
+    "a host without room for a consumer that is healed": Drift(
+        "12-hosts", HEAL, f"{AMEND} --all --resource MEMORY_MB:max_unit=1", RECORDED
+    ),
+    "a host without a class of a consumer that is healed": Drift(
+        "12-hosts",
+        HEAL,
+        f"resource provider inventory delete {HOST} --resource-class MEMORY_MB",
+        RECORDED,
+    ),
+    "the first failure ends the run": Drift(
+        CLOUD,
+        f"{RATIO}=2",
+        "resource provider delete one",
+        "--on-error stop --os-placement-workers 1",
+    ),
+    "a plan that removes too much": Drift("12-hosts", AUDIT, f"{AUDIT} --max-count 1", RECORDED),
+    "a consumer that is healed": Drift("12-hosts", HEAL, f"{HEAL} --max-count 1", RECORDED),
     "a consumer that is repaired": Drift(
-        "12-hosts", AUDIT, f"{AUDIT} --max-count 1", "--allow recorded-nova --allow many"
+        "12-hosts", AUDIT, f"{AUDIT} --max-count 1", f"{RECORDED} --allow many"
     ),
 }
 
@@ -174,8 +220,11 @@ def test_a_dry_run_says_what_the_run_says_for_each_kind_of_change(
     options = "--undo-out undo" if undo else "--dry-run --plan-out plan"
     made = openstack.run(f"{case.command} {options}")
     assert made.code in (0, 3, 6, 9), made
-    openstack.run(case.drift)
-    recording = "--os-nova-recording 12-hosts" if case.more else ""
+    state = openstack.target.state()
+    for line in lines_of(case.undo_drift if undo and case.undo_drift else case.drift):
+        openstack.run(line)
+    assert undo or openstack.target.state() != state
+    recording = "--os-nova-recording 12-hosts" if RECORDED in case.more else ""
     command = "placement plan undo undo" if undo else "placement plan apply plan"
     before = openstack.target.state()
     dry = openstack.run(f"{recording} {command} --dry-run {case.more} -f json")
@@ -187,4 +236,4 @@ def test_a_dry_run_says_what_the_run_says_for_each_kind_of_change(
         for one in (dry, run)
     ]
     said, did = (sorted(_REQUEST_ID.sub("", str(row)) for row in listed) for listed in rows)
-    assert [row.replace("'planned'", "'applied'") for row in said] == did
+    assert said == [row.replace("'applied'", "'planned'") for row in did]

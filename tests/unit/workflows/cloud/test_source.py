@@ -12,6 +12,8 @@ import pytest
 from osc_placement import errors
 from osc_placement.client import api
 from osc_placement.nova import values
+from osc_placement.plan import change, plan
+from osc_placement.plan.kinds import memberships
 from osc_placement.testing import service, traffic
 from osc_placement.workflows.cloud import facts, rehearsal, source
 from osc_placement.workflows.cloud.cloud import Cloud
@@ -70,6 +72,25 @@ def test_records_and_a_service_have_the_same_facts(seed: int) -> None:
             assert not source.of(client, ReadContext()).costs_requests
             assert everything(client, seed) == of_service
         assert placement.count() == before
+
+
+def test_a_copy_of_what_a_plan_concerns_costs_four_requests_for_each_provider() -> None:
+    client = embedded.Client(embedded.hosts(9))
+    named = client.list_providers()[:2]
+    held = [client.list_inventories(item.uuid).inventories for item in named]
+    none, avx = memberships.Traits.of([]), memberships.Traits.of(["HW_CPU_X86_AVX"])
+    planned = plan.make(
+        change.Change("traits", change.Subject(item.name, item.uuid), none, avx) for item in named
+    )
+    client.sent.clear()
+    with rehearsal.concerned(client, ReadContext(), planned) as copy:
+        assert [copy.list_inventories(item.uuid).inventories for item in named] == held
+        assert len(copy.list_providers()) == 9
+    facts = ("inventories", "traits", "aggregates", "allocations")
+    listed = {"GET /resource_providers": 1, "GET /traits": 1, "GET /resource_classes": 1}
+    assert client.count() == {
+        **listed, **{f"GET /resource_providers/{{}}/{name}": 2 for name in facts},
+    }  # fmt: skip
 
 
 def test_what_was_not_read_is_read_once_when_it_is_asked_for() -> None:

@@ -295,7 +295,10 @@ def test_a_service_that_requests_long_pauses_stops_the_run_after_a_minute(cloud:
     assert "HTTP 503" in run.halted
 
 
-def test_a_user_without_the_policy_rule_is_refused_before_the_first_write() -> None:
+@pytest.mark.parametrize("dry_run", [False, True])
+def test_a_user_without_the_policy_rule_is_refused_before_the_first_write(
+    dry_run: bool, tmp_path: pathlib.Path
+) -> None:
     with service.InProcessPlacement(load=cloud_builder.state(PROVIDERS, CONSUMERS)) as placement:
         before = placement.app.export()
 
@@ -312,8 +315,9 @@ def test_a_user_without_the_policy_rule_is_refused_before_the_first_write() -> N
             documents.parse(MOVES, "m"), options=assignment.AssignOptions("pack")
         )
         planned = reshape_plan.plan_reshape(client, request, READING).planned
+        made, options = planned.stamped(client, "reshape"), plan_apply.Options(dry_run=dry_run)
         with pytest.raises(api_errors.Forbidden, match="placement:reshaper:reshape") as caught:
-            plans.apply_new(client, planned, "reshape", plan_apply.Options())
+            plans.apply_file(client, made.plan, tmp_path / "plan", options)
         assert "role service" in str(caught.value)
         assert placement.app.export() == before
         placement.client().check_reshape()
