@@ -78,10 +78,12 @@ class NovaPreconditions:
     """Checks the preconditions of changes; safe to call from several threads.
 
     ``planned``: the creation time of the plan (UTC); the default is now. ``clock`` returns
-    seconds.
+    seconds. ``is_stored``: the plan is from a file, and perhaps made on a snapshot, which has
+    older servers than the plan, or lacks some.
     Requests: to nova, at most every two seconds, one per 1000 servers and one per 1000
-    migrations that changed since ``planned``. For an old plan all servers the first time. All
-    migrations once if a change requires that there is none. A recording is read once.
+    migrations that changed since ``planned``. For a stored or old plan all servers the first
+    time, and one for each server of a change that is not listed. All migrations once if a change
+    requires that there is none. A recording is read once.
     """
 
     def __init__(
@@ -89,11 +91,13 @@ class NovaPreconditions:
         nova: api.Nova,
         planned: datetime.datetime | None = None,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        is_stored: bool = False,
     ) -> None:
         now = datetime.datetime.now(datetime.UTC)
         self._nova, self._clock = nova, clock
         self._planned = planned or now
-        self._is_old = now - self._planned > _OLD
+        self._is_old = is_stored or now - self._planned > _OLD
         self._lock = threading.Lock()
         self._read_at: float | None = None
         self._servers: dict[str, values.Server] = {}
@@ -112,6 +116,9 @@ class NovaPreconditions:
             self._refresh()
             server = self._servers.get(uuid)
             migration = self._open_migrations.get(uuid)
+        if server is None and self._is_old and not self._nova.source:
+            # Nova's listing silently omits the servers of a cell that does not respond in time.
+            server = servers.server(self._nova, uuid)
         if precondition.server is None:
             reason = self._why_in_nova(change, server)
         elif server is not None:
@@ -172,7 +179,8 @@ class NovaPreconditions:
 
 def preconditions_of_plan(nova: api.Nova, created: str) -> NovaPreconditions:
     """The check for a plan file that was created at ``created`` (ISO 8601)."""
-    return NovaPreconditions(nova, datetime.datetime.fromisoformat(created) if created else None)
+    planned = datetime.datetime.fromisoformat(created) if created else None
+    return NovaPreconditions(nova, planned, is_stored=True)
 
 
 def _difference(

@@ -305,6 +305,27 @@ def test_a_plan_is_checked_again_against_the_services_that_are_there_now(
     assert ("a consumer of Zun" in item.reason) is (status == "skipped")
 
 
+@pytest.mark.parametrize(
+    ("name", "now", "reason"),
+    [
+        ("vm-0007", "hidden", "nova has a server of this UUID now"),
+        ("vm-0000", "hidden", ""),
+        ("vm-0000", "gone", "nova has no such server any more"),
+    ],
+)
+def test_a_stored_plan_is_checked_with_the_servers_that_have_not_changed_since(
+    run: Run, name: str, now: str, reason: str
+) -> None:
+    """A plan of a snapshot is younger than its servers, and the snapshot may lack some."""
+    run.holds(name, cmp_0001=1)
+    (item,) = run.audited(repair=True).planned.plan.changes
+    listed = {server["name"]: server for server in (*run.cloud.listed, run.cloud.server(7))}
+    run.nova.hidden += [listed[name]] if now == "hidden" else []
+    run.cloud.listed[:] = [server for server in run.cloud.listed if server["name"] != name]
+    assert preconditions.preconditions_of_plan(run.nova, NOW)(item) == reason
+    assert preconditions.preconditions_of_plan(run.nova, "")(item) == reason
+
+
 def test_placement_without_compute_node_trait_works(run: Run) -> None:
     unknown = embedded.refuse(400, "No such trait(s): COMPUTE_NODE.")
     run.client.before(lambda request: unknown(request) if "COMPUTE_NODE" in request.query else None)
