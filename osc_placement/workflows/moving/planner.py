@@ -145,7 +145,13 @@ def doubts_of_moved(
     """What can refuse a server that moves. Requests: those of ``nova`` for these."""
     # What can refuse other servers is no doubt.
     uuids = [move.server for move in planned.moves]
-    return Caveats(nova.requests(read.cloud, uuids).caveats.doubts if uuids else ())
+    again = nova.requests(read.cloud, uuids) if uuids else nova_servers.ServerCases()
+    unread = (again.groups[uuid].group.name for uuid in again.groups.keys() - read.known.groups)
+    late = (
+        f"server group {name}: it was not read when the steps were chosen"
+        for name in sorted(unread)
+    )
+    return Caveats((*again.caveats.doubts, *late))
 
 
 def aimed_moves(

@@ -8,6 +8,10 @@ import xml.etree.ElementTree as ElementTree
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pytest
+
+from osc_placement import errors
+from osc_placement.nova import api, values
 from osc_placement.testing.cloud import uuid_of
 from tests.support.peer import fixtures
 from tests.support.peer.shell import OpenStack
@@ -133,3 +137,21 @@ def test_the_picture_has_a_bar_before_and_after_for_each_host(openstack: OpenSta
     }
     assert widths == {"before": [127.5, 0.0], "after": [63.8, 63.8]}
     assert "prefers-color-scheme: dark" in picture
+
+
+@fixtures.ON_ONE_TARGET
+def test_server_groups_that_were_not_read_at_first_are_a_doubt_about_the_steps(
+    openstack: OpenStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = values.ServerGroup("g", "web", "affinity", (uuid_of("a"), uuid_of("b")))
+    answers = iter((errors.PlacementError("nova restarts"), [group]))
+
+    def server_groups(_: api.Nova) -> list[values.ServerGroup]:
+        answer = next(answers)
+        if isinstance(answer, errors.PlacementError):
+            raise answer
+        return answer
+
+    monkeypatch.setattr(api, "server_groups", server_groups)
+    doubt = "Not checked: server group web: it was not read when the steps were chosen"
+    Row(EVEN, "lopsided", 4, {"moves": [STEP]}, doubt).check(openstack, STATES)
