@@ -219,13 +219,14 @@ class _PlanFileCommand(plan_command.PlanCommand):
         self, run: plan_command.CommandRun, parsed_args: argparse.Namespace
     ) -> apply.Options:
         """Also with neutron for a plan of ports, and with nova if the changes need its servers."""
-        from osc_placement.workflows.cloud import rehearsal
         from osc_placement.workflows.repair.allocations import preconditions
 
-        options = dataclasses.replace(
-            super().apply_options(run, parsed_args),
-            copy=functools.partial(rehearsal.concerned, run.client, run.context),
-        )
+        options = super().apply_options(run, parsed_args)
+        if parsed_args.dry_run:
+            from osc_placement.workflows.cloud import rehearsal
+
+            copy = functools.partial(rehearsal.concerned, run.client, run.context)
+            options = dataclasses.replace(options, copy=copy)
         if self._plan.needs_neutron:
             options = dataclasses.replace(options, neutron=run.services.neutron)
         if self._plan.has_preconditions and not self.undoes:
