@@ -110,10 +110,10 @@ def _deviation(operation: Operation, run: client.Run, answers: pathlib.Path) -> 
         return f"exit code {run.code}: {run.output.strip()[-250:]}"
     text = answers.read_text()
     try:
-        found, expected = operation.check(json.loads(text) if text.strip() else None)
+        answer, expected = operation.check(json.loads(text) if text.strip() else None)
     except (ValueError, TypeError, KeyError, sqlite3.Error) as error:
         return f"the result cannot be read: {error!r}"
-    return "" if found == expected else f"found {found}, expected {expected}"
+    return "" if answer == expected else f"found {answer}, expected {expected}"
 
 
 def operations(
@@ -175,8 +175,8 @@ def _of_tables(
     save = [*configuration, "placement", "snapshot", "save", str(file), "--with-nova", *nova]
 
     def records(answer: Any) -> tuple[Any, Any]:
-        found = answer["resource_providers"], answer["consumers"]
-        return found, (service.tables.scalar(_PROVIDERS), service.tables.scalar(_CONSUMERS))
+        counts = answer["resource_providers"], answer["consumers"]
+        return counts, (service.tables.scalar(_PROVIDERS), service.tables.scalar(_CONSUMERS))
 
     def samples(_: Any) -> tuple[Any, Any]:
         text = textfile.read_text(encoding="utf-8")
@@ -196,10 +196,10 @@ def _snapshots(service: Service, folder: pathlib.Path) -> Iterator[Operation]:
     def saved(file: pathlib.Path) -> Callable[[Any], tuple[Any, Any]]:
         def check(_: Any) -> tuple[Any, Any]:
             with contextlib.closing(sqlite3.connect(file)) as database:
-                (found,) = database.execute(
+                (counts,) = database.execute(
                     "SELECT (SELECT count(*) FROM provider), (SELECT count(*) FROM consumer)"
                 )
-            return found, (service.tables.scalar(_PROVIDERS), service.tables.scalar(_CONSUMERS))
+            return counts, (service.tables.scalar(_PROVIDERS), service.tables.scalar(_CONSUMERS))
 
         return check
 
@@ -214,10 +214,10 @@ def _allocations(cloud: large.LargeCloud, nova: Sequence[str]) -> Iterator[Opera
     healed = {*cloud.seeded["missing"], *cloud.seeded["owner"]}
 
     def findings(answer: Any) -> tuple[Any, Any]:
-        return _difference({(each["code"], each["uuid"]) for each in answer}, seeded)
+        return _difference({(row["code"], row["uuid"]) for row in answer}, seeded)
 
     def planned(answer: Any) -> tuple[Any, Any]:
-        found = {each["uuid"] for each in answer if each["status"] == "planned"}
+        found = {row["uuid"] for row in answer if row["status"] == "planned"}
         return _difference(found, healed)
 
     heal = ["placement", "allocation", "heal", "--dry-run", *nova]
@@ -229,7 +229,7 @@ def _allocations(cloud: large.LargeCloud, nova: Sequence[str]) -> Iterator[Opera
     yield Operation("audit after repair", audit, lambda answer: (answer, []))
 
 
-def _difference(found: set[Any], expected: set[Any]) -> tuple[Any, Any]:
+def _difference(answer: set[Any], expected: set[Any]) -> tuple[Any, Any]:
     """The numbers of values, and some that only one of the sets contains; equal for equal sets."""
-    first = sorted(found - expected)[:3], sorted(expected - found)[:3]
-    return (len(found), *first), (len(expected), [], [])
+    first = sorted(answer - expected)[:3], sorted(expected - answer)[:3]
+    return (len(answer), *first), (len(expected), [], [])

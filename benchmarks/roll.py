@@ -34,8 +34,8 @@ def plan(base: state.CloudState, at_once: int, per_zone: int, keep: int) -> legs
 
     reserve = None
     if keep:
-        known, compute = nova_servers.ServerCases(), cases.compute_of(base)
-        reserve = reserve_plan.FailureReserve(base, known, compute, keep, SearchBudget(), ())
+        server_cases, compute = nova_servers.ServerCases(), cases.compute_of(base)
+        reserve = reserve_plan.FailureReserve(base, server_cases, compute, keep, SearchBudget(), ())
     zones = {root: str(at % ZONES) for at, root in enumerate(roots)}
     return legs.find(
         moves, roots, legs.LegRules(at_once, per_zone, zones), preference, reserve=reserve

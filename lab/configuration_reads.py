@@ -313,11 +313,11 @@ def observe_scheduler(process: nova_process.Process) -> list[str]:
     return sorted(options)
 
 
-def merged(one: Any, other: Any) -> Any:
+def merged(first: Any, other: Any) -> Any:
     """Both values; lists become the union."""
-    if isinstance(one, Mapping):
-        return {key: merged(one.get(key, []), other[key]) for key in other}
-    return sorted({*one, *other})
+    if isinstance(first, Mapping):
+        return {key: merged(first.get(key, []), other[key]) for key in other}
+    return sorted({*first, *other})
 
 
 def main() -> None:
@@ -327,7 +327,7 @@ def main() -> None:
         process.set_service(f"host-{number}")
     alias = {"name": "gpu", "vendor_id": "10de", "product_id": "1eb8", "device_type": "type-PCI"}
     cfg.CONF.set_override("alias", [json.dumps(alias)], group="pci")
-    classes = {each.__name__: each for each in filters.all_filters()}
+    classes = {cls.__name__: cls for cls in filters.all_filters()}
     result: Any = collections.defaultdict(list)
     for overrides in OVERRIDES:
         for (group, name), value in overrides.items():

@@ -99,8 +99,8 @@ def reset(lab: place.Place, name: str, *services: str) -> None:
     """Restore a saved state; the services may run. Raises LabError for an unknown state."""
     folder = lab.path("saved", name)
     if not folder.is_dir():
-        known = ", ".join(saved(lab)) or "none"
-        raise place.LabError(f"no state is saved as {name}; saved states: {known}")
+        names = ", ".join(saved(lab)) or "none"
+        raise place.LabError(f"no state is saved as {name}; saved states: {names}")
     for service in services or DATABASES:
         for each in DATABASES[service]:
             if (folder / f"{each}.sqlite").exists():

@@ -54,14 +54,14 @@ def answers(admin: Any, case: Mapping[str, Any]) -> dict[str, bool | None]:
         project_id=case["project"],
         num_instances=1,
     )
-    found: dict[str, bool | None] = {}
-    for name, each in FILTERS.items():
+    verdicts: dict[str, bool | None] = {}
+    for name, read in FILTERS.items():
         try:
-            found[name] = bool(each().host_passes(host, spec))
+            verdicts[name] = bool(read().host_passes(host, spec))
         # Nova fails for some values of extra specs, and refuses the whole request.
         except Exception:  # noqa: BLE001
-            found[name] = None
-    return found
+            verdicts[name] = None
+    return verdicts
 
 
 def main() -> None:

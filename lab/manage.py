@@ -63,12 +63,12 @@ class Oracle:
 
     def _consumer(self, uuid: str) -> dict[str, Any]:
         """``{allocations: {provider: resources}, project_id, user_id, consumer_type, …}``."""
-        found: dict[str, Any] = self._placement.get(
+        answer: dict[str, Any] = self._placement.get(
             f"/allocations/{uuid}", headers={"OpenStack-API-Version": "placement 1.39"}
         ).json()
-        held = found["allocations"]
-        found["allocations"] = {name: each["resources"] for name, each in held.items()}
-        return found
+        allocations = answer["allocations"]
+        answer["allocations"] = {name: part["resources"] for name, part in allocations.items()}
+        return answer
 
     def _ports(self, uuid: str) -> dict[str, Any]:
         """``{port: its binding profile}``."""

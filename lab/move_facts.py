@@ -81,26 +81,26 @@ def listed(function: types.CodeType) -> Iterator[frozenset[str]]:
     """The lists of texts in a function."""
     for constant in function.co_consts:
         if isinstance(constant, tuple | frozenset) and all(
-            isinstance(one, str) for one in constant
+            isinstance(part, str) for part in constant
         ):
             yield frozenset(constant)
 
 
 def statuses() -> tuple[set[str], set[str]]:
     """``(all statuses, those of migrations that are over)``."""
-    found, lists, over = set[str](), list[frozenset[str]](), set[str]()
+    values, lists, over = set[str](), list[frozenset[str]](), set[str]()
     for code in modules():
         for function in functions(code):
-            found.update(stored(function))
+            values.update(stored(function))
             if any("migration" in name for name in (function.co_name, *function.co_names)):
                 lists += listed(function)
             if function.co_name == _IN_PROGRESS:
                 over.update(*listed(function))
     # A list of statuses has at least two of those that are set.
-    for each in lists:
-        if len(each & found) > 1:
-            found |= each
-    return found | over, over
+    for names in lists:
+        if len(names & values) > 1:
+            values |= names
+    return values | over, over
 
 
 def words(module: types.ModuleType) -> list[str]:
@@ -110,12 +110,12 @@ def words(module: types.ModuleType) -> list[str]:
 
 
 def main() -> None:
-    every, over = statuses()
+    all_statuses, over = statuses()
     json.dump(
         {
             "types": sorted(fields.MigrationType.ALL),
             "over": sorted(over),
-            "statuses": sorted(every),
+            "statuses": sorted(all_statuses),
             "tasks": words(task_states),
             "states": words(vm_states),
         },

@@ -60,14 +60,14 @@ def heal_each(
 ) -> dict[str, Healed]:
     """``{uuid: result}``; restores the lab to the saved state."""
     reported = _run(lab, "heal", state, list(servers))
-    return {uuid: Healed(**_select(Healed._fields, each)) for uuid, each in reported.items()}
+    return {uuid: Healed(**_select(Healed._fields, fields)) for uuid, fields in reported.items()}
 
 
 def audit(lab: place.Place, *, delete: bool = False, state: str = database.SEEDED) -> Audited:
     """The findings of audit in the saved state; ``delete`` removes them from the lab."""
     reported = _run(lab, "audit", state, ["delete"] if delete else [])
-    found = {(match[1], match[2]) for match in _FOUND.finditer(reported["output"])}
-    return Audited(reported["code"], reported["output"], frozenset(found))
+    problems = {(match[1], match[2]) for match in _FOUND.finditer(reported["output"])}
+    return Audited(reported["code"], reported["output"], frozenset(problems))
 
 
 def _select(names: Iterable[str], reported: Mapping[str, Any]) -> dict[str, Any]:

@@ -117,6 +117,6 @@ def needed(services: Sequence[str] = ()) -> tuple[str, ...]:
         "nova": ("keystone", "placement", "neutron"),
         "neutron": ("keystone",),
     }
-    found = set(services or needs)
-    found.update(*(needs[name] for name in found))
-    return tuple(name for name in ("keystone", "placement", "neutron", "nova") if name in found)
+    names = set(services or needs)
+    names.update(*(needs[name] for name in names))
+    return tuple(name for name in ("keystone", "placement", "neutron", "nova") if name in names)

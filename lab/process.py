@@ -77,21 +77,21 @@ def _wait(lab: place.Place, name: str) -> None:
 def stop(lab: place.Place, services: Sequence[str]) -> None:
     """Stop the services that this lab started, and no other process."""
     for name in services:
-        found = pid(lab, name)
-        if found is not None:
-            os.kill(found, signal.SIGTERM)
+        number = pid(lab, name)
+        if number is not None:
+            os.kill(number, signal.SIGTERM)
     for name in services:
         _end(lab, name)
 
 
 def _end(lab: place.Place, name: str) -> None:
     until = time.monotonic() + END_LIMIT
-    while (found := pid(lab, name)) is not None and time.monotonic() < until:
+    while (number := pid(lab, name)) is not None and time.monotonic() < until:
         with contextlib.suppress(ChildProcessError):
-            os.waitpid(found, os.WNOHANG)
+            os.waitpid(number, os.WNOHANG)
         time.sleep(0.05)
-    if found is not None:
-        os.killpg(found, signal.SIGKILL)
+    if number is not None:
+        os.killpg(number, signal.SIGKILL)
     lab.path("run", f"{name}.pid").unlink(missing_ok=True)
 
 

@@ -47,7 +47,7 @@ def update_encryption(tree: Any, roots: list[str], totals: dict[str, int]) -> No
         updater._update_provider_tree_for_memory_encryption(tree, name, None)
 
 
-def update_devices(tree: Any, root: str, given: dict[str, Any]) -> None:
+def update_devices(tree: Any, root: str, document: dict[str, Any]) -> None:
     import nova.conf
     from nova import objects
     from nova.compute import pci_placement_translator
@@ -55,7 +55,7 @@ def update_devices(tree: Any, root: str, given: dict[str, Any]) -> None:
     from nova.pci import whitelist
 
     objects.register_all()
-    specs = [json.dumps(spec) for spec in given["device_spec"]]
+    specs = [json.dumps(spec) for spec in document["device_spec"]]
     nova.conf.CONF.set_override("report_in_placement", True, "pci")
     nova.conf.CONF.set_override("device_spec", specs, "pci")
     tracker = mock.Mock(dev_filter=whitelist.Whitelist(specs))
@@ -75,10 +75,10 @@ def update_devices(tree: Any, root: str, given: dict[str, Any]) -> None:
             extra_info={},
             request_id=None,
         )
-        for device in given["devices"]
+        for device in document["devices"]
     ]
     pci_placement_translator.update_provider_tree_for_pci(
-        tree, root, tracker, given["allocations"], []
+        tree, root, tracker, document["allocations"], []
     )
 
 
@@ -87,22 +87,22 @@ def main() -> None:
     from nova.compute import provider_tree
 
     nova.conf.CONF([], project="nova", default_config_files=[])
-    given = json.load(sys.stdin)
+    document = json.load(sys.stdin)
     tree = provider_tree.ProviderTree()
-    for entry in given["trees"]:
+    for entry in document["trees"]:
         if entry["parent"] is None:
             tree.new_root(entry["name"], entry["uuid"])
         else:
             tree.new_child(entry["name"], entry["parent"], uuid=entry["uuid"])
         tree.update_inventory(entry["uuid"], entry["inventories"])
         tree.update_traits(entry["uuid"], entry["traits"])
-    roots = [entry["name"] for entry in given["trees"] if entry["parent"] is None]
-    if "encryption" in given:
-        update_encryption(tree, roots, given["encryption"])
-    if "device_spec" in given:
-        update_devices(tree, roots[0], given)
-    found = {uuid: tree.data(uuid) for uuid in tree.get_provider_uuids()}
-    given["trees"] = [
+    roots = [entry["name"] for entry in document["trees"] if entry["parent"] is None]
+    if "encryption" in document:
+        update_encryption(tree, roots, document["encryption"])
+    if "device_spec" in document:
+        update_devices(tree, roots[0], document)
+    providers = {uuid: tree.data(uuid) for uuid in tree.get_provider_uuids()}
+    document["trees"] = [
         {
             "name": data.name,
             "uuid": uuid,
@@ -110,9 +110,9 @@ def main() -> None:
             "inventories": data.inventory,
             "traits": sorted(data.traits),
         }
-        for uuid, data in found.items()
+        for uuid, data in providers.items()
     ]
-    sys.stdout.write(json.dumps(given))
+    sys.stdout.write(json.dumps(document))
 
 
 if __name__ == "__main__":

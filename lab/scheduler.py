@@ -124,8 +124,8 @@ def request(admin: Any, case: Mapping[str, Any]) -> list[tuple[str, str]]:
     )
     with patched:
         request_filter.process_reqspec(admin, spec)
-        found = utils.resources_from_request_spec(admin, spec, None)
-    return urllib.parse.parse_qsl(found.to_querystring())
+        requested = utils.resources_from_request_spec(admin, spec, None)
+    return urllib.parse.parse_qsl(requested.to_querystring())
 
 
 def create_aggregates(admin: Any, aggregates: Mapping[str, Mapping[str, str]]) -> None:
@@ -187,7 +187,7 @@ def main() -> None:
         create_aggregates(admin, cases[0]["aggregates"])
         functions = {"request": request}
     results = [
-        {name: _result_or_refused(each, admin, case) for name, each in functions.items()}
+        {name: _result_or_refused(function, admin, case) for name, function in functions.items()}
         for case in cases
     ]
     json.dump(results, sys.stdout)

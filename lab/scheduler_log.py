@@ -31,11 +31,11 @@ def main(path: str, *options: str) -> None:
     config.CONF.set_override("debug", "--debug" in options)
     config.CONF.set_override("log_file", path)
     log.setup(config.CONF, "nova")
-    every = oracle._candidates
+    candidates = oracle._candidates
     for line in sys.stdin:
         question = json.loads(line)
         has_candidates = question.pop("candidates")
-        oracle._candidates = every if has_candidates else lambda _: nova_process.candidates({})
+        oracle._candidates = candidates if has_candidates else lambda _: nova_process.candidates({})
         process.operator.request_id = context.generate_request_id()
         answer = oracle.ask(api_refusals.Server(**question))
         answer = {"request": process.operator.request_id, "stage": answer.get("stage")}

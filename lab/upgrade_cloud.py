@@ -32,15 +32,6 @@ SERVICES = ("nova", "conductor", "scheduler")
 #: Placement of 2025.1 with its names of traits, and of 2026.2.
 OLD_PLACEMENT = ("openstack-placement==13.0.0", "os-traits==3.3.0", "oslo.policy<4.6")
 NEW_PLACEMENT = ("openstack-placement==16.0.0",)
-#: Lines of nova.conf.
-MORE_OPTIONS = """
-[upgrade_levels]
-compute = auto
-[quota]
-cores = -1
-instances = -1
-ram = -1
-"""
 #: Seconds for a step of nova on a slow machine.
 PATIENCE = 900
 

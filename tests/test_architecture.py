@@ -273,15 +273,15 @@ def floors(pairs: Iterable[tuple[str, str]]) -> dict[str, int]:
         if name != target:
             sorter.add(name, target)
             below.setdefault(name, set()).add(target)
-    found: dict[str, int] = {}
+    depths: dict[str, int] = {}
     for name in sorter.static_order():
-        found[name] = 1 + max((found[each] for each in below.get(name, ())), default=0)
-    return found
+        depths[name] = 1 + max((depths[each] for each in below.get(name, ())), default=0)
+    return depths
 
 
 def test_modules_import_only_what_their_part_may() -> None:
-    found = [violations(module_name(path), path.read_text()) for path in MODULES]
-    assert [each for several in found for each in several] == []
+    violated = [violations(module_name(path), path.read_text()) for path in MODULES]
+    assert [violation for several in violated for violation in several] == []
 
 
 def test_no_modules_import_each_other() -> None:
@@ -414,7 +414,7 @@ def test_the_product_does_not_outgrow_its_lines() -> None:
 
 
 #: Lines of the tests, their support, the lab and the benchmarks. A test that goes lowers it.
-MAX_TEST_LINES = 73_050
+MAX_TEST_LINES = 73_043
 
 
 def test_the_tests_do_not_outgrow_their_lines() -> None:

@@ -340,7 +340,7 @@ def test_constraints_have_an_allowed_version_of_every_requirement() -> None:
 
 def test_lower_constraints_are_the_minimums_of_the_package() -> None:
     minimums = {
-        name: next(one.version for one in item.specifier if one.operator == ">=")
+        name: next(specifier.version for specifier in item.specifier if specifier.operator == ">=")
         for name, item in package_names().items()
     }
     lowest = {name: str(number) for name, number in constraints("lower-constraints.txt").items()}

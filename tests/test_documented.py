@@ -175,8 +175,8 @@ def test_every_command_of_the_readme_exists() -> None:
     table = text.partition("\nNo valid host was found")[2].partition("\nWhat stays")[0]
     named = {text.partition(" --")[0] for text in re.findall("``(.+?)``", table)}
     assert len(named) >= 13
-    known = {name.replace("_", " ") for name in COMMANDS} | {"placement recipe", "snapshot diff"}
-    assert {name for name in named if name not in known} == set()
+    commands = {name.replace("_", " ") for name in COMMANDS} | {"placement recipe", "snapshot diff"}
+    assert {name for name in named if name not in commands} == set()
 
 
 def _notes() -> str:

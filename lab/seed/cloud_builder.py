@@ -58,7 +58,7 @@ class World:
         self.cell0, self.cell1 = sorted(cells, key=lambda cell: not cell.is_cell0())
         self._placement, identity = self._adapters()
         projects, users = (
-            {each["name"]: each["id"] for each in identity.get(f"/{kind}").json()[kind]}
+            {item["name"]: item["id"] for item in identity.get(f"/{kind}").json()[kind]}
             for kind in ("projects", "users")
         )
         self.owners: list[Owner] = [
@@ -125,7 +125,7 @@ class World:
             body["parent_provider_uuid"] = parent
         generation = self.call("POST", "/resource_providers", body)["generation"]
         if inventory:
-            sent = {name: _inventory(*each) for name, each in inventory.items()}
+            sent = {name: _inventory(*numbers) for name, numbers in inventory.items()}
             generation = self.call(
                 "PUT",
                 f"/resource_providers/{uuid}/inventories",
@@ -332,17 +332,17 @@ class World:
 
     def owner(self, server: str) -> Owner:
         """The project and user of a server."""
-        known = self.facts["servers"][server]
-        return known["project"], known["user"]
+        fields = self.facts["servers"][server]
+        return fields["project"], fields["user"]
 
     def give(
         self, server: str, allocations: Allocations, how: str = "1.28", owner: Owner | None = None
     ) -> None:
         """Allocate to a server; see ``allocate``."""
-        known = self.facts["servers"][server]
+        fields = self.facts["servers"][server]
         owner = None if how == "1.7" else owner or self.owner(server)
-        self.allocate(known["uuid"], allocations, owner, how)
-        known["allocations"] = how
+        self.allocate(fields["uuid"], allocations, owner, how)
+        fields["allocations"] = how
 
 
 def set_birth(
@@ -350,8 +350,8 @@ def set_birth(
 ) -> None:
     """Set the creation time of a server or a migration in the database."""
     with database.get_context_manager(context).writer.using(context) as opened:
-        found = opened.query(model).filter_by(uuid=uuid)
-        found.update({"created_at": born, "updated_at": born})
+        rows = opened.query(model).filter_by(uuid=uuid)
+        rows.update({"created_at": born, "updated_at": born})
 
 
 def no_network() -> Any:
@@ -373,7 +373,7 @@ def _inventory(total: int, reserved: int, ratio: float) -> dict[str, object]:
 def _compute_node(
     context: Any, host: str, node: str, inventory: Inventory, hypervisor: str, number: int
 ) -> Any:
-    total = {name: each[0] for name, each in inventory.items()}
+    total = {name: numbers[0] for name, numbers in inventory.items()}
     # Without an uptime in the stats, nova-api would call the compute service.
     uptime = " 10:00:00 up 99 days,  1:00,  0 users,  load average: 0.00, 0.00, 0.00"
     return objects.ComputeNode(

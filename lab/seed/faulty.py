@@ -15,14 +15,14 @@ BANDWIDTH = {"NET_BW_EGR_KILOBIT_PER_SEC": 1000, "NET_BW_IGR_KILOBIT_PER_SEC": 1
 
 def fill(cloud: World) -> None:
     """Create all; the servers at which heal_allocations stops are the youngest."""
-    for each in (*wrong(), *split()):
-        server.make(cloud, each)
+    for nova_server in (*wrong(), *split()):
+        server.make(cloud, nova_server)
     _allocate_wrong(cloud)
     _allocate_split(cloud)
     _fill_ports(cloud)
     _fill_over_capacity(cloud)
-    for each in stopping():
-        server.make(cloud, each)
+    for nova_server in stopping():
+        server.make(cloud, nova_server)
     _fill_orphans(cloud)
     _fill_others(cloud)
 
@@ -90,18 +90,18 @@ def _allocate_split(cloud: World) -> None:
 
 def _fill_ports(cloud: World) -> None:
     """Servers with a port that requests bandwidth; two of them have allocations."""
-    one, two = "cmp-0005", "cmp-0006"
-    card = cloud.providers[f"{one}:NIC Switch agent:ens1"]
+    first, two = "cmp-0005", "cmp-0006"
+    card = cloud.providers[f"{first}:NIC Switch agent:ens1"]
     missing = {"audit": MISSING}
-    for each in (
-        Server("po-one", SMALL, one, "one card that fits its port", **missing),
+    for fault in (
+        Server("po-one", SMALL, first, "one card that fits its port", **missing),
         Server("po-two", SMALL, two, "two cards that fit its port", **missing, stays=True),
-        Server("po-only", SMALL, one, "allocated, but for its port", **missing),
-        Server("po-right", SMALL, one, "allocated with its port, as it should be"),
+        Server("po-only", SMALL, first, "allocated, but for its port", **missing),
+        Server("po-right", SMALL, first, "allocated with its port, as it should be"),
     ):
-        server.make(cloud, each)
-        _fill_port(cloud, each.name, str(each.host), card if each.name == "po-right" else None)
-    root = {node_of(one): cloud.usual(SMALL)}
+        server.make(cloud, fault)
+        _fill_port(cloud, fault.name, str(fault.host), card if fault.name == "po-right" else None)
+    root = {node_of(first): cloud.usual(SMALL)}
     cloud.give("po-only", root, "INSTANCE")
     cloud.give("po-right", {**root, card: BANDWIDTH}, "INSTANCE")
 
@@ -133,7 +133,7 @@ def stopping() -> list[Server]:
     four, two = "cmp-0004", "cmp-0002"
     uefi = {"image_properties": {"hw_firmware_type": "uefi", "hw_machine_type": "q35"}}
     stays = {"stays": True}
-    found = [
+    servers = [
         Server("xx-granular", "g2.granular", four, "resources1:VGPU, merged onto the root"),
         Server("xx-vgpu", "g1.vgpu", four, "resources:VGPU, refused"),
         Server("xx-sev", "s1.sev", hosts.ENCRYPTED, "its image must be seen", **uefi),
@@ -145,15 +145,15 @@ def stopping() -> list[Server]:
         Server("xx-nonode", SMALL, "ghost-nonode", "its host has no compute node", **stays),
         Server("xx-unmapped", SMALL, "ghost-unmapped", "its host has no mapping", **stays),
     ]
-    return [dataclasses.replace(each, audit=MISSING) for each in found]
+    return [dataclasses.replace(nova_server, audit=MISSING) for nova_server in servers]
 
 
 def _fill_orphans(cloud: World) -> None:
-    one, two, four = (node_of(f"cmp-000{number}") for number in (1, 2, 4))
+    first, two, four = (node_of(f"cmp-000{number}") for number in (1, 2, 4))
     alice = cloud.owners[0]
     nova = "nova's classes on nova's providers, and no server"
     for name, allocations, owner in (
-        ("plain", {one: {"VCPU": 1, "MEMORY_MB": 512}}, alice),
+        ("plain", {first: {"VCPU": 1, "MEMORY_MB": 512}}, alice),
         ("two-hosts", {two: {"VCPU": 1}, four: {"VCPU": 1}}, alice),
         ("child-only", {cloud.providers["cmp-0004_gpu0"]: {"VGPU": 1}}, alice),
         ("gone-host", {cloud.providers[hosts.GONE]: {"VCPU": 2, "MEMORY_MB": 1024}}, alice),
@@ -161,17 +161,17 @@ def _fill_orphans(cloud: World) -> None:
         ("placeholder", {two: {"VCPU": 1}}, None),
     ):
         cloud.consume(name, allocations, ORPHANED, nova, owner)
-    typed = {one: {"CUSTOM_X": 1}}
+    typed = {first: {"CUSTOM_X": 1}}
     cloud.consume("typed", typed, ORPHANED, "an INSTANCE that nova has not", alice, "INSTANCE")
 
 
 def _fill_others(cloud: World) -> None:
     """Consumers that may belong to another service."""
-    one, encrypted = node_of("cmp-0001"), node_of(hosts.ENCRYPTED)
+    first, encrypted = node_of("cmp-0001"), node_of(hosts.ENCRYPTED)
     share, blazar = (cloud.providers[name] for name in ("nfs-share", f"blazar_{hosts.ENCRYPTED}"))
     alice = cloud.owners[0]
     for name, allocations, owner, how, why in (
-        ("custom-only", {one: {"CUSTOM_X": 1}}, alice, "1.28", "no class of nova's own"),
+        ("custom-only", {first: {"CUSTOM_X": 1}}, alice, "1.28", "no class of nova's own"),
         ("share-only", {share: {"DISK_GB": 7}}, alice, "1.28", "on a disk that others may use"),
         ("reservation", {blazar: {"CUSTOM_RESERVATION": 1}}, cloud.service, "1.28", "a lease"),
         ("container", {encrypted: {"VCPU": 1}}, alice, "CONTAINER", "its type is not nova's"),

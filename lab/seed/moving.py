@@ -13,8 +13,8 @@ ONE, TWO, FOUR = "cmp-0001", "cmp-0002", "cmp-0004"
 
 def fill(cloud: World) -> None:
     """Create the servers, their migrations and the allocations of both."""
-    for each in (*resized(), *migrated(), *evacuated()):
-        server.make(cloud, each)
+    for nova_server in (*resized(), *migrated(), *evacuated()):
+        server.make(cloud, nova_server)
     _fill_resized(cloud)
     _fill_migrated(cloud)
     _fill_evacuated(cloud)
@@ -103,8 +103,8 @@ def _fill_evacuated(cloud: World) -> None:
         ("mg-evacuation-failed", "failed"),
     ):
         cloud.migration(name, "evacuation", status, ONE, TWO)
-        held = {node_of(TWO): cloud.usual(SMALL)} if name == "mg-evacuated-clean" else both
-        cloud.give(name, held, "INSTANCE")
+        allocations = {node_of(TWO): cloud.usual(SMALL)} if name == "mg-evacuated-clean" else both
+        cloud.give(name, allocations, "INSTANCE")
 
 
 def _hold(cloud: World, name: str, kind: str, status: str, target: str) -> str:

@@ -15,14 +15,14 @@ SMALL = "m1.small"
 
 def fill(cloud: World) -> None:
     """Create all special servers, the oldest first."""
-    for each in states():
-        server.make(cloud, each)
+    for nova_server in states():
+        server.make(cloud, nova_server)
     small = cloud.usual(SMALL)
     cloud.give("st-deleted-alloc", {node_of("cmp-0001"): small})
     cloud.give("st-softdeleted-alloc", {node_of("cmp-0001"): small}, "INSTANCE")
     cloud.give("st-building-alloc", {node_of("cmp-0001"): small}, "INSTANCE")
-    for each in resources():
-        server.make(cloud, each)
+    for nova_server in resources():
+        server.make(cloud, nova_server)
 
 
 def fill_ordinary(cloud: World, count: int) -> None:
@@ -40,9 +40,9 @@ def fill_ordinary(cloud: World, count: int) -> None:
 
 def states() -> list[Server]:
     """One server in each state, most without allocations."""
-    one = "cmp-0001"
+    first = "cmp-0001"
     on_host = [
-        Server(f"st-{state}", SMALL, one, "no task", vm_state=state, power=power, audit=MISSING)
+        Server(f"st-{state}", SMALL, first, "no task", vm_state=state, power=power, audit=MISSING)
         for state, power in (
             ("stopped", 4),
             ("paused", 3),
@@ -59,18 +59,18 @@ def states() -> list[Server]:
     busy = {"audit": UNKNOWN}
     return [
         *on_host,
-        Server("st-error-host", SMALL, one, "error, on a host", **error, audit=MISSING),
+        Server("st-error-host", SMALL, first, "error, on a host", **error, audit=MISSING),
         Server("st-error-nohost", SMALL, None, "error, never on a host", **error),
         Server("st-error-cell0", SMALL, None, "no valid host: in cell0", **error, buried=True),
         Server("st-building", SMALL, None, "building without a host", **building),
         Server("st-building-alloc", SMALL, None, "stuck: claimed, no host", **building, **busy),
-        Server("st-spawning", SMALL, one, "building", **building, task_state="spawning", **busy),
-        Server("st-rebooting", SMALL, one, "a task state", task_state="rebooting", **busy),
+        Server("st-spawning", SMALL, first, "building", **building, task_state="spawning", **busy),
+        Server("st-rebooting", SMALL, first, "a task state", task_state="rebooting", **busy),
         Server("st-offloaded", SMALL, None, "shelved offloaded", **offloaded),
-        Server("st-softdeleted", SMALL, one, "its disk is on the host", **soft, **busy),
-        Server("st-softdeleted-alloc", SMALL, one, "as it should be", **soft),
-        Server("st-deleted", SMALL, one, "no allocations", **gone),
-        Server("st-deleted-alloc", SMALL, one, "allocations left", **gone, audit=ORPHANED),
+        Server("st-softdeleted", SMALL, first, "its disk is on the host", **soft, **busy),
+        Server("st-softdeleted-alloc", SMALL, first, "as it should be", **soft),
+        Server("st-deleted", SMALL, first, "no allocations", **gone),
+        Server("st-deleted-alloc", SMALL, first, "allocations left", **gone, audit=ORPHANED),
         Server("st-hidden", SMALL, "cmp-0002", "of a cross-cell resize", hidden=True, mapped=False),
         Server(
             "st-unmapped",
@@ -88,7 +88,7 @@ def resources() -> list[Server]:
     one, two = "cmp-0001", "cmp-0002"
     volume, no_device = {"volume": True}, {"device": False}
     dedicated = {"image_properties": {"hw_cpu_policy": "dedicated"}}
-    found = [
+    servers = [
         Server("rs-bfv", SMALL, one, "a root disk in the flavor, but on a volume", **volume),
         Server("rs-bfv-diskless", "v1.diskless", one, "on a volume, no disk", **volume),
         Server("rs-bfv-image", SMALL, one, "on a volume made from an image", **volume, imaged=True),
@@ -106,4 +106,4 @@ def resources() -> list[Server]:
         Server("rs-baremetal", "b1.gold", "ironic-1", "ironic", node="bm-1"),
         Server("rs-pci-elsewhere", "p2.pci", one, "a PCI alias; no PCI device is reported"),
     ]
-    return [dataclasses.replace(each, audit=MISSING) for each in found]
+    return [dataclasses.replace(nova_server, audit=MISSING) for nova_server in servers]

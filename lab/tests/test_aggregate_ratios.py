@@ -35,23 +35,23 @@ def room(lab: Lab) -> dict[str, float]:
     The ratio of a host is the smallest of its aggregates, else its own. A server cannot have
     more VCPU than the host has CPUs.
     """
-    found = {}
+    ratios = {}
     for name, entry in lab.providers().items():
         path = f"/resource_providers/{entry['uuid']}"
-        held = lab.ask("placement", "GET", f"{path}/inventories")["inventories"].get("VCPU")
-        if held is None:
+        inventory = lab.ask("placement", "GET", f"{path}/inventories")["inventories"].get("VCPU")
+        if inventory is None:
             continue
         host = name.partition(".")[0]
-        given = [
+        expected = [
             float(RATIOS[aggregate])
             for aggregate, item in lab.aggregates.items()
             if aggregate in RATIOS and host in item["hosts"]
         ]
-        ratio = min(given, default=held["allocation_ratio"])
+        ratio = min(expected, default=inventory["allocation_ratio"])
         used = lab.ask("placement", "GET", f"{path}/usages")["usages"]["VCPU"]
-        free = (held["total"] - held["reserved"]) * ratio - used
-        found[entry["uuid"]] = min(free, held["total"])
-    return found
+        free = (inventory["total"] - inventory["reserved"]) * ratio - used
+        ratios[entry["uuid"]] = min(free, inventory["total"])
+    return ratios
 
 
 def candidates(lab: Lab, vcpus: int) -> set[str]:

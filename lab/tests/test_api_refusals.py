@@ -371,11 +371,11 @@ def oldest_rows(oldest: int) -> Iterator[Row]:
 
 def differences(release: int, rows: Iterator[Row]) -> list[tuple[str, str, str]]:
     """``(name, what is expected, what nova says)`` of the rows that differ."""
-    asked = [row for row in rows if SINCE.get(row[0].partition(": ")[0], 0) <= release]
-    answers = ask(release, [question for _, question, _ in asked])
+    newer = [row for row in rows if SINCE.get(row[0].partition(": ")[0], 0) <= release]
+    answers = ask(release, [question for _, question, _ in newer])
     return [
         (name, at(expected, release), json.dumps(answer))
-        for (name, _, expected), answer in zip(asked, answers, strict=True)
+        for (name, _, expected), answer in zip(newer, answers, strict=True)
         if said(answer) != at(expected, release)
     ]
 

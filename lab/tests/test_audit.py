@@ -42,8 +42,8 @@ class Cloud:
     def run(self, command: str, code: int) -> list[dict[str, Any]]:
         outcome = self._openstack.run(f"{command} -f json")
         assert outcome.returncode == code, outcome.stderr
-        found: list[dict[str, Any]] = json.loads(outcome.stdout)
-        return found
+        rows: list[dict[str, Any]] = json.loads(outcome.stdout)
+        return rows
 
     def known(self) -> dict[str, tuple[str, dict[str, Any]]]:
         """``{uuid: (name, entry of the seed)}`` for everything that may have a finding."""
@@ -54,14 +54,14 @@ class Cloud:
 
     def state(self) -> dict[str, Any]:
         """``{consumer: its allocations and owner}``, without generations."""
-        found = {}
+        allocations = {}
         for uuid in self.known():
             body = self._session.get(self._lab.url("placement", f"/allocations/{uuid}")).json()
             body.pop("consumer_generation", None)
-            for each in body["allocations"].values():
-                del each["generation"]
-            found[uuid] = body
-        return found
+            for part in body["allocations"].values():
+                del part["generation"]
+            allocations[uuid] = body
+        return allocations
 
 
 def expected_code(name: str, entry: dict[str, Any]) -> str:
@@ -82,18 +82,18 @@ def test_every_seeded_fault_has_its_code_and_nothing_else_has_one(cloud: Cloud) 
     codes: dict[str, set[str]] = {}
     for row in cloud.run(AUDIT, 3):
         codes.setdefault(row["uuid"], set()).add(row["code"])
-    known = cloud.known()
-    assert codes.keys() <= known.keys()
-    found_codes = {name: codes.get(uuid, set()) for uuid, (name, _) in known.items()}
+    objects = cloud.known()
+    assert codes.keys() <= objects.keys()
+    found_codes = {name: codes.get(uuid, set()) for uuid, (name, _) in objects.items()}
     assert found_codes == {
-        name: {expected_code(name, each)} - {""} for name, each in known.values()
+        name: {expected_code(name, fields)} - {""} for name, fields in objects.values()
     }
 
 
 def test_repair_leaves_only_unknown_and_undo_restores_everything(cloud: Cloud) -> None:
     before = cloud.state()
-    found = cloud.run(f"{AUDIT} --repair --undo-out undo.json", 9)
-    assert {row["status"] for row in found} == {"applied", "skipped"}
+    codes = cloud.run(f"{AUDIT} --repair --undo-out undo.json", 9)
+    assert {row["status"] for row in codes} == {"applied", "skipped"}
     again = cloud.run(AUDIT, 0)
     assert {row["code"] for row in again} == {"unknown"}
     # One consumer exceeds its host's capacity: Placement refuses to write it again.
@@ -109,9 +109,9 @@ def test_nova_manage_then_reports_only_its_false_positives(
     cloud.run(f"{AUDIT} --repair", 9)
     left = {row["uuid"] for row in cloud.run(AUDIT, 0)}
     database.save(seeded_lab, "repaired")
-    known = cloud.known()
-    found = {uuid for uuid, _ in nova_manage.audit(seeded_lab, state="repaired").findings}
-    assert {known[uuid][0] for uuid in found - left} == {
+    objects = cloud.known()
+    uuids = {uuid for uuid, _ in nova_manage.audit(seeded_lab, state="repaired").findings}
+    assert {objects[uuid][0] for uuid in uuids - left} == {
         "al-shared",
         "al-shared-only",
         "container",

@@ -92,10 +92,10 @@ class Cloud:
     def __init__(self, seed: int) -> None:
         self.draw = random.Random(f"compute filter {seed}")
         base = brute_force.small_state(self.draw)
-        asked = [self.query(base) for _ in range(6)]
-        self.base = brute_force.with_servers(self.draw, base, asked)
+        queries = [self.query(base) for _ in range(6)]
+        self.base = brute_force.with_servers(self.draw, base, queries)
         self.hosts = hosts_of(self.base)
-        roots = [each.uuid for each in self.base.providers.values() if each.uuid == each.root_uuid]
+        roots = [item.uuid for item in self.base.providers.values() if item.uuid == item.root_uuid]
         self.states = compute_services.draw_states(self.draw, roots)
         self.compute = compute_nodes.read_server_hosts(compute_services.nova(self.states))
         #: ``{command: UUIDs of the hosts that it names for a server}``
@@ -123,8 +123,8 @@ class Cloud:
                 self.named.setdefault("host check", set()).update(targets)
             for _ in range(3):
                 query = self.query(self.base)
-                asked = explain.ExplainedQuery(query, constraint.constraints_of(query))
-                (answer,) = explain.explain(client, [asked], CONTEXT, self.compute)
+                explained_query = explain.ExplainedQuery(query, constraint.constraints_of(query))
+                (answer,) = explain.explain(client, [explained_query], CONTEXT, self.compute)
                 self.named.setdefault("explain", set()).update(self.uuids(answer.candidates))
                 counted = show.ShowRequest({"": query}, show.By.HOST)
                 rows = show.show(client, counted, CONTEXT, list, nova).rows
@@ -134,12 +134,12 @@ class Cloud:
 
     def _audit(self, client: explained.CountingClient) -> None:
         nova = flavor_clouds.recorded(**flavor_clouds.drawn_flavors(self.draw))
-        specs = {each.name: each.flavor for each in flavors.flavors(nova)}
+        specs = {flavor.name: flavor.flavor for flavor in flavors.flavors(nova)}
         options = nova_options.SchedulerOptions()
         for item in audit.audit(client, nova, [], options, CONTEXT, self.compute):
             if item.code not in (audit.FlavorCode.INVALID, audit.FlavorCode.UNKNOWN_NAME):
-                asked = request.request_to_placement(request.ServerSpec(specs[item.name]))
-                serving = self.uuids(oracle.hosts(self.base, asked.query))
+                nova_request = request.request_to_placement(request.ServerSpec(specs[item.name]))
+                serving = self.uuids(oracle.hosts(self.base, nova_request.query))
                 self.counted.append((serving, item.hosts))
 
 

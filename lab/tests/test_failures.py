@@ -93,10 +93,10 @@ class Faults:
             self.moves.settle(self.api, created, ("ACTIVE",))
         return str(uuid)
 
-    def boot(self, asked: Mapping[str, Any]) -> str:
+    def boot(self, fields: Mapping[str, Any]) -> str:
         """A new server, by UUID; ``group`` is a scheduler hint."""
         server = {"flavorRef": "small", "imageRef": self.moves.IMAGE, "networks": "none"}
-        body: dict[str, Any] = {"server": {**server, "name": self.name("s"), **asked}}
+        body: dict[str, Any] = {"server": {**server, "name": self.name("s"), **fields}}
         if group := body["server"].pop("group", None):
             body["os:scheduler_hints"] = {"group": group}
         self.created.append(str(self.nova("POST", "/servers", body)["server"]["id"]))

@@ -51,8 +51,8 @@ IMAGE = {"hw_disk_bus": ("virtio", "scsi"), "hw_machine_type": ("q35", "pc")}
 
 
 def draw_case(draw: random.Random) -> dict[str, Any]:
-    def some(known: Any, chance: float) -> list[str]:
-        return [key for key in known if draw.random() < chance]
+    def some(words: Any, chance: float) -> list[str]:
+        return [key for key in words if draw.random() < chance]
 
     return {
         "specs": {key: draw.choice(REQUIREMENTS) for key in some(SPECS, 0.15)},
@@ -89,8 +89,8 @@ def accepts(case: dict[str, Any], release: int, names: Collection[str]) -> dict[
         rule.name: rule.verdict(asked, host) for rule in filters.FILTER_RULES if rule.name in names
     }
     assert verdicts.keys() == set(names)
-    assert not any(each.unknown for each in verdicts.values())
-    return {name: not each.refused for name, each in verdicts.items()}
+    assert not any(verdict.unknown for verdict in verdicts.values())
+    return {name: not verdict.refused for name, verdict in verdicts.items()}
 
 
 @pytest.mark.parametrize("release", RELEASES)

@@ -76,11 +76,11 @@ class Case(NamedTuple):
 
 
 def choose(
-    rng: random.Random, known: Mapping[str, tuple[float, tuple[str, ...]]]
+    rng: random.Random, words: Mapping[str, tuple[float, tuple[str, ...]]]
 ) -> dict[str, str]:
     return {
         name: rng.choice(values)
-        for name, (probability, values) in known.items()
+        for name, (probability, values) in words.items()
         if rng.random() < probability
     }
 
@@ -123,13 +123,13 @@ def run_nova(lab: place.Place, sample: list[Case]) -> list[dict[str, Any]]:
         timeout=300,
     )
     assert completed.returncode == 0, completed.stderr
-    found: list[dict[str, Any]] = json.loads(completed.stdout)
-    return found
+    rows: list[dict[str, Any]] = json.loads(completed.stdout)
+    return rows
 
 
 def groups_of(query: Mapping[str, str]) -> dict[str, tuple[dict[str, int], set[str]]]:
     """``{suffix: (resources, traits)}`` of the groups of a query that request resources."""
-    found = {}
+    fields = {}
     for key, value in query.items():
         if key.startswith("resources") and value:
             suffix = key.removeprefix("resources")
@@ -137,12 +137,12 @@ def groups_of(query: Mapping[str, str]) -> dict[str, tuple[dict[str, int], set[s
             traits = set(filter(None, query.get(f"required{suffix}", "").split(",")))
             if not suffix:
                 traits = {each for each in traits if not each.lstrip("!").startswith(NOVA_TRAITS)}
-            found[suffix] = (resources, traits)
-    return found
+            fields[suffix] = (resources, traits)
+    return fields
 
 
 def _pairs(text: str) -> Iterator[list[str]]:
-    return (each.split(":") for each in text.split(","))
+    return (pair.split(":") for pair in text.split(","))
 
 
 def groups_requested(request: flavor.ServerRequest) -> dict[str, tuple[dict[str, int], set[str]]]:
@@ -150,8 +150,8 @@ def groups_requested(request: flavor.ServerRequest) -> dict[str, tuple[dict[str,
     return {
         suffix: (
             dict(group.resources),
-            {each for alternatives in group.required for each in alternatives}
-            | {f"!{each}" for each in group.forbidden},
+            {name for alternatives in group.required for name in alternatives}
+            | {f"!{name}" for name in group.forbidden},
         )
         for suffix, group in request.groups.items()
     }

@@ -50,15 +50,15 @@ class Lab(Cloud):
 
     def __init__(self, lab: place.Place, folder: pathlib.Path) -> None:
         super().__init__(lab, folder)
-        self.names = {each["uuid"]: name for name, each in self.seed["servers"].items()}
+        self.names = {fields["uuid"]: name for name, fields in self.seed["servers"].items()}
 
     def held(self, name: str) -> dict[str, Any]:
         """Allocations as ``{provider uuid: {class: amount}}``, owner and type."""
         uuid = self.seed["servers"][name]["uuid"]
         body = self.ask("placement", "GET", f"/allocations/{uuid}")
-        found = {each: part["resources"] for each, part in body["allocations"].items()}
+        amounts = {each: part["resources"] for each, part in body["allocations"].items()}
         body.pop("consumer_generation", None)
-        return {**body, "allocations": found}
+        return {**body, "allocations": amounts}
 
     def everything(self) -> dict[str, dict[str, Any]]:
         return {name: self.held(name) for name in self.seed["servers"]}
@@ -91,13 +91,13 @@ def lab(seeded_lab: place.Place, tmp_path: pathlib.Path) -> Iterator[Lab]:
 def oracle(seeded_lab: place.Place) -> dict[str, Healed]:
     """``{server name: the result of nova-manage for it}``"""
     seed = json.loads(seeded_lab.path("seed.json").read_text())
-    names = {each["uuid"]: name for name, each in seed["servers"].items()}
+    names = {fields["uuid"]: name for name, fields in seed["servers"].items()}
     results = nova_manage.heal_each(seeded_lab, names)
     return {names[uuid]: outcome for uuid, outcome in results.items()}
 
 
-def owner(held: Mapping[str, Any]) -> tuple[Any, Any]:
-    return held.get("project_id"), held.get("user_id")
+def owner(consumer: Mapping[str, Any]) -> tuple[Any, Any]:
+    return consumer.get("project_id"), consumer.get("user_id")
 
 
 def test_same_result_as_nova_manage_for_every_server_it_heals(
@@ -166,12 +166,12 @@ def test_requests_grow_with_providers_and_owners_not_servers(lab: Lab) -> None:
 def test_one_server_and_one_host_use_novas_filters(lab: Lab) -> None:
     uuid = lab.seed["servers"]["st-stopped"]["uuid"]
     with lab.counting() as sent:
-        found = lab.heal(f"--instance {uuid} --dry-run", code=0)
-    assert {name: row["status"] for name, row in found.items()} == {"st-stopped": "planned"}
+        rows = lab.heal(f"--instance {uuid} --dry-run", code=0)
+    assert {name: row["status"] for name, row in rows.items()} == {"st-stopped": "planned"}
     assert any(f"uuid={uuid}" in line for line in sent["nova"])
     with lab.counting() as sent:
-        found = lab.heal("--host cmp-0004 --dry-run", code=0)
-    hosts = {lab.seed["servers"][name]["host"] for name in found}
+        rows = lab.heal("--host cmp-0004 --dry-run", code=0)
+    hosts = {lab.seed["servers"][name]["host"] for name in rows}
     assert hosts == {"cmp-0004"}
     assert any("host=cmp-0004" in line for line in sent["nova"])
 

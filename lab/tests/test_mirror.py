@@ -76,11 +76,11 @@ class Cloud:
 
     def state(self) -> State:
         """``{provider: its aggregates}``, including foreign aggregates."""
-        found = {}
+        members = {}
         for name, entry in self.providers().items():
             path = f"/resource_providers/{entry['uuid']}/aggregates"
-            found[name] = frozenset(self.ask("placement", "GET", path)["aggregates"])
-        return found
+            members[name] = frozenset(self.ask("placement", "GET", path)["aggregates"])
+        return members
 
     def join(self, provider: str, *aggregates: str) -> None:
         """Replace a provider's aggregates."""
@@ -180,7 +180,7 @@ def test_mirrors_every_node_of_an_ironic_host(cloud: Cloud) -> None:
     assert cloud.nova_manage() == 1
     cloud.mirror(f"{MIRROR} --host-aggregate empty")
     state = cloud.state()
-    nodes = {name for name, found in state.items() if cloud.uuid_of("empty") in found}
+    nodes = {name for name, aggregates in state.items() if cloud.uuid_of("empty") in aggregates}
     assert nodes == {"bm-1", "bm-2", "bm-3"}
 
 

@@ -195,7 +195,7 @@ class _View:
         if host in self.needed or (state == "prepared" and is_moved):
             return ("no", "unknown")
         left = self.truth["allocations_without_server"].values()
-        if not self.known and any(host in held for held in left):
+        if not self.known and any(host in hosts for hosts in left):
             # A consumer of which nova knows nothing.
             return ("unknown",)
         # An end of a move without a guest: no is the safe word.
@@ -278,13 +278,13 @@ def _clean(started: Lab) -> None:
 
 
 def test_a_live_migration(lab: Lab) -> None:
-    one = lab.server("live", A)
-    lab.phase("at rest", one)
+    server = lab.server("live", A)
+    lab.phase("at rest", server)
     lab.hold(B, "pre_live_migration")
     lab.hold(A, "live_migration.before")
     lab.hold(A, "live_migration.after")
     lab.hold(B, "post_live_migration_at_destination")
-    lab.live(one, B)
+    lab.live(server, B)
     for host, point in (
         (B, "pre_live_migration"),
         (A, "live_migration.before"),
@@ -292,84 +292,84 @@ def test_a_live_migration(lab: Lab) -> None:
         (B, "post_live_migration_at_destination"),
     ):
         lab.held(host, point)
-        lab.phase(f"live: {point}", one)
+        lab.phase(f"live: {point}", server)
         lab.moves.release(host, point)
-    lab.settled(one, "ACTIVE")
-    lab.status(one, "completed")
-    lab.phase("live: completed", one)
+    lab.settled(server, "ACTIVE")
+    lab.status(server, "completed")
+    lab.phase("live: completed", server)
 
 
 def test_a_live_migration_that_is_aborted(lab: Lab) -> None:
-    one = lab.server("aborted", A)
+    server = lab.server("aborted", A)
     lab.hold(A, "live_migration.before")
     lab.hold(B, "rollback_live_migration_at_destination")
-    lab.live(one, B)
+    lab.live(server, B)
     lab.held(A, "live_migration.before")
-    (move,) = (m for m in lab.api.migrations() if m["instance_uuid"] == one)
-    lab.api.nova("DELETE", f"/servers/{one}/migrations/{move['id']}")
+    (move,) = (m for m in lab.api.migrations() if m["instance_uuid"] == server)
+    lab.api.nova("DELETE", f"/servers/{server}/migrations/{move['id']}")
     lab.held(B, "rollback_live_migration_at_destination")
-    lab.phase("abort: rollback", one, doubt=True, audit=("unknown",))
+    lab.phase("abort: rollback", server, doubt=True, audit=("unknown",))
     lab.moves.release()
-    lab.status(one, "cancelled")
-    lab.settled(one, "ACTIVE")
+    lab.status(server, "cancelled")
+    lab.settled(server, "ACTIVE")
     # For a minute the clean-up of the target may go on.
-    lab.phase("abort: cancelled", one, doubt=True, audit=("unknown",))
+    lab.phase("abort: cancelled", server, doubt=True, audit=("unknown",))
 
 
 def test_a_live_migration_that_fails_behind_the_copy(lab: Lab) -> None:
-    one = lab.server("broken", A)
+    server = lab.server("broken", A)
     lab.hold(A, "live_migration.after")
-    lab.live(one, B)
+    lab.live(server, B)
     lab.held(A, "live_migration.after")
     lab.fail(A, "live_migration.after")
-    lab.status(one, "error", "failed")
+    lab.status(server, "error", "failed")
     time.sleep(5)
-    lab.phase("live: failed behind the copy", one, doubt=True, audit=("unknown",))
+    lab.phase("live: failed behind the copy", server, doubt=True, audit=("unknown",))
 
 
 def test_a_live_migration_whose_target_dies(lab: Lab) -> None:
-    one = lab.server("target", A)
+    server = lab.server("target", A)
     lab.hold(B, "pre_live_migration")
-    lab.live(one, B)
+    lab.live(server, B)
     lab.held(B, "pre_live_migration")
     lab.moves.stop(B, kill=True)
     lab.is_down(B)
-    lab.phase("live: the target died", one, needed=())
+    lab.phase("live: the target died", server, needed=())
 
 
 def test_a_live_migration_whose_source_dies(lab: Lab) -> None:
-    one = lab.server("source", A)
+    server = lab.server("source", A)
     lab.hold(A, "live_migration.before")
-    lab.live(one, B)
+    lab.live(server, B)
     lab.held(A, "live_migration.before")
     lab.moves.stop(A, kill=True)
     lab.is_down(A)
-    lab.phase("live: the source died", one)
+    lab.phase("live: the source died", server)
     lab.moves.release()
     lab.moves.start(A)
     lab.is_down(A, is_down=False)
     time.sleep(10)
     # Nova ends the migration, and Placement still holds both: the same view as behind the copy.
-    lab.phase("live: the source is back", one, doubt=True, audit=("unknown", "unknown"))
+    lab.phase("live: the source is back", server, doubt=True, audit=("unknown", "unknown"))
 
 
 def test_a_live_migration_that_nobody_begins(lab: Lab) -> None:
-    one = lab.server("stuck", A)
+    server = lab.server("stuck", A)
     lab.moves.group(B, 19)
-    lab.live(one, B)
-    lab.status(one, "accepted")
+    lab.live(server, B)
+    lab.status(server, "accepted")
     time.sleep(10)
-    lab.phase("live: the target is frozen", one)
+    lab.phase("live: the target is frozen", server)
     lab.moves.stop("conductor", kill=True)
     lab.moves.group(B, 18)
     lab.moves.start("conductor")
     lab.wait("the conductor", lambda: _conductor(lab))
-    lab.phase("live: the conductor died", one)
-    lab.act(one, **{"os-resetState": {"state": "active"}})
-    lab.phase("live: reset to active", one, doubt=True)
+    lab.phase("live: the conductor died", server)
+    lab.act(server, **{"os-resetState": {"state": "active"}})
+    lab.phase("live: reset to active", server, doubt=True)
     # Below nova's own time-out the word is not "stuck".
     time.sleep(60)
-    lab.phase("live: stuck", one, doubt=True, audit=("stuck-move",), min_age="1")
+    lab.phase("live: stuck", server, doubt=True, audit=("stuck-move",), min_age="1")
 
 
 def _conductor(lab: Lab) -> bool:
@@ -379,120 +379,120 @@ def _conductor(lab: Lab) -> bool:
 
 
 def test_a_cold_migration_that_is_confirmed(lab: Lab) -> None:
-    one = lab.server("cold", A)
+    server = lab.server("cold", A)
     lab.hold(A, "migrate_disk_and_power_off")
     lab.hold(B, "finish_migration")
-    lab.act(one, migrate={"host": B})
+    lab.act(server, migrate={"host": B})
     for host, point in ((A, "migrate_disk_and_power_off"), (B, "finish_migration")):
         lab.held(host, point)
-        lab.phase(f"cold: {point}", one)
+        lab.phase(f"cold: {point}", server)
         lab.moves.release(host, point)
-    lab.settled(one, "VERIFY_RESIZE")
-    lab.phase("cold: VERIFY_RESIZE", one, needed=(A,))
+    lab.settled(server, "VERIFY_RESIZE")
+    lab.phase("cold: VERIFY_RESIZE", server, needed=(A,))
     lab.hold(A, "confirm_migration")
-    lab.act(one, confirmResize=None)
+    lab.act(server, confirmResize=None)
     lab.held(A, "confirm_migration")
-    lab.phase("cold: confirm_migration", one, needed=(A,))
+    lab.phase("cold: confirm_migration", server, needed=(A,))
     lab.moves.release()
-    lab.settled(one, "ACTIVE")
-    lab.status(one, "confirmed")
-    lab.phase("cold: confirmed", one)
+    lab.settled(server, "ACTIVE")
+    lab.status(server, "confirmed")
+    lab.phase("cold: confirmed", server)
 
 
 def test_a_resize_that_is_reverted(lab: Lab) -> None:
-    one = lab.server("resize", A)
+    server = lab.server("resize", A)
     # Nova chooses the host of a resize: all others are disabled.
     for service in lab.api.services():
         if service["binary"] == "nova-compute" and service["host"] not in (A, B):
             lab.api.nova("PUT", f"/os-services/{service['id']}", {"status": "disabled"})
     try:
-        lab.act(one, resize={"flavorRef": "medium"})
-        lab.settled(one, "VERIFY_RESIZE")
+        lab.act(server, resize={"flavorRef": "medium"})
+        lab.settled(server, "VERIFY_RESIZE")
     finally:
         for service in lab.api.services():
             if service["binary"] == "nova-compute":
                 lab.api.nova("PUT", f"/os-services/{service['id']}", {"status": "enabled"})
-    (move,) = (m for m in lab.api.migrations() if m["instance_uuid"] == one)
+    (move,) = (m for m in lab.api.migrations() if m["instance_uuid"] == server)
     target = move["dest_compute"]
-    lab.phase("resize: VERIFY_RESIZE", one, (A, target), needed=(A,))
+    lab.phase("resize: VERIFY_RESIZE", server, (A, target), needed=(A,))
     lab.hold(A, "finish_revert_migration")
-    lab.act(one, revertResize=None)
+    lab.act(server, revertResize=None)
     lab.held(A, "finish_revert_migration")
-    lab.phase("resize: finish_revert_migration", one, (A, target))
+    lab.phase("resize: finish_revert_migration", server, (A, target))
     lab.moves.release()
-    lab.settled(one, "ACTIVE")
-    lab.status(one, "reverted")
-    lab.phase("resize: reverted", one, (A, target))
+    lab.settled(server, "ACTIVE")
+    lab.status(server, "reverted")
+    lab.phase("resize: reverted", server, (A, target))
 
 
 def test_a_cold_migration_that_fails_at_its_target(lab: Lab) -> None:
-    one = lab.server("lost", A)
+    server = lab.server("lost", A)
     lab.hold(B, "finish_migration")
-    lab.act(one, migrate={"host": B})
+    lab.act(server, migrate={"host": B})
     lab.held(B, "finish_migration")
     lab.fail(B, "finish_migration")
-    lab.settled(one, "ERROR")
+    lab.settled(server, "ERROR")
     time.sleep(5)
-    lab.phase("cold: failed at the target", one, doubt=True, audit=("unknown",))
-    lab.act(one, **{"os-resetState": {"state": "active"}})
-    lab.phase("cold: failed, reset to active", one, doubt=True, audit=("unknown",))
+    lab.phase("cold: failed at the target", server, doubt=True, audit=("unknown",))
+    lab.act(server, **{"os-resetState": {"state": "active"}})
+    lab.phase("cold: failed, reset to active", server, doubt=True, audit=("unknown",))
 
 
 def test_an_evacuation(lab: Lab) -> None:
-    one = lab.server("evacuated", C)
+    server = lab.server("evacuated", C)
     lab.moves.stop(C, kill=True)
     lab.moves.power_off(C)
     lab.moves.force_down(lab.api, C)
     lab.is_down(C)
-    lab.phase("evacuation: the source is down", one, (C, D))
+    lab.phase("evacuation: the source is down", server, (C, D))
     lab.hold(D, "spawn")
-    lab.act(one, evacuate={"host": D})
+    lab.act(server, evacuate={"host": D})
     lab.held(D, "spawn")
-    lab.phase("evacuation: spawn", one, (C, D))
+    lab.phase("evacuation: spawn", server, (C, D))
     lab.moves.release()
-    lab.wait("the server", lambda: lab.api.server(one)["OS-EXT-SRV-ATTR:host"] == D)
-    lab.settled(one, "ACTIVE", "SHUTOFF")
-    lab.phase("evacuation: done", one, (C, D))
+    lab.wait("the server", lambda: lab.api.server(server)["OS-EXT-SRV-ATTR:host"] == D)
+    lab.settled(server, "ACTIVE", "SHUTOFF")
+    lab.phase("evacuation: done", server, (C, D))
     lab.moves.start(C)
-    lab.status(one, "completed")
+    lab.status(server, "completed")
     lab.moves.force_down(lab.api, C, False)
-    lab.phase("evacuation: the source is back", one, (C, D))
+    lab.phase("evacuation: the source is back", server, (C, D))
 
 
 def test_shelve_and_unshelve(lab: Lab) -> None:
-    one = lab.server("shelved", A)
-    lab.act(one, shelve=None)
-    lab.settled(one, "SHELVED_OFFLOADED", "SHELVED")
-    lab.phase("shelve: shelved", one)
-    if lab.api.server(one)["status"] == "SHELVED":
-        lab.act(one, shelveOffload=None)
-        lab.settled(one, "SHELVED_OFFLOADED")
-        lab.phase("shelve: offloaded", one)
+    server = lab.server("shelved", A)
+    lab.act(server, shelve=None)
+    lab.settled(server, "SHELVED_OFFLOADED", "SHELVED")
+    lab.phase("shelve: shelved", server)
+    if lab.api.server(server)["status"] == "SHELVED":
+        lab.act(server, shelveOffload=None)
+        lab.settled(server, "SHELVED_OFFLOADED")
+        lab.phase("shelve: offloaded", server)
     for host in lab.moves.hosts():
         lab.hold(host, "spawn")
-    lab.act(one, unshelve=None)
-    held = lab.wait("spawn", lambda: lab.moves.held(point="spawn"))
-    (target,) = held
-    lab.phase("unshelve: spawn", one, (target, A if target != A else B))
+    lab.act(server, unshelve=None)
+    waiting = lab.wait("spawn", lambda: lab.moves.held(point="spawn"))
+    (target,) = waiting
+    lab.phase("unshelve: spawn", server, (target, A if target != A else B))
     lab.moves.release()
-    lab.settled(one, "ACTIVE")
-    lab.phase("unshelve: active", one, (target, A if target != A else B))
+    lab.settled(server, "ACTIVE")
+    lab.phase("unshelve: active", server, (target, A if target != A else B))
 
 
 def test_a_server_that_is_deleted_while_it_moves(lab: Lab) -> None:
-    one = lab.server("deleted", A)
+    server = lab.server("deleted", A)
     lab.hold(A, "live_migration.before")
-    lab.live(one, B)
+    lab.live(server, B)
     lab.held(A, "live_migration.before")
     lab.hold(A, "destroy")
-    lab.api.nova("DELETE", f"/servers/{one}")
+    lab.api.nova("DELETE", f"/servers/{server}")
     time.sleep(5)
-    lab.phase("deleted while it moves: before", one)
+    lab.phase("deleted while it moves: before", server)
     lab.moves.release()
-    lab.wait("the server to go", lambda: lab.api.server(one) is None)
+    lab.wait("the server to go", lambda: lab.api.server(server) is None)
     time.sleep(15)
-    leaked = {row["uuid"] for row in _leaked(lab, one)}
-    lab.phase("deleted while it moves: gone", one, audit=("leaked-move",) * len(leaked))
+    leaked = {row["uuid"] for row in _leaked(lab, server)}
+    lab.phase("deleted while it moves: gone", server, audit=("leaked-move",) * len(leaked))
 
 
 def _leaked(lab: Lab, server: str) -> list[dict[str, Any]]:

@@ -100,9 +100,9 @@ def test_audit_reports_right_servers_as_orphaned_and_misses_some(
     seed: Any, audited: Audited
 ) -> None:
     kinds = ("servers", "consumers")
-    known = {each["uuid"]: (name, each) for kind in kinds for name, each in seed[kind].items()}
-    found = {known[uuid][0] for uuid, _ in audited.findings}
-    healthy = {known[uuid][0] for uuid, _ in audited.findings if not known[uuid][1]["audit"]}
+    objects = {each["uuid"]: (name, each) for kind in kinds for name, each in seed[kind].items()}
+    names = {objects[uuid][0] for uuid, _ in audited.findings}
+    healthy = {objects[uuid][0] for uuid, _ in audited.findings if not objects[uuid][1]["audit"]}
     assert audited.code == 3
     assert healthy == {
         "al-shared",
@@ -113,8 +113,8 @@ def test_audit_reports_right_servers_as_orphaned_and_misses_some(
         "mg-live-new",
         "mg-resizing-new",
     }
-    orphaned = {name for name, each in seed["consumers"].items() if each["audit"] == "orphaned"}
-    assert orphaned - found == {"ironic", "typed"}
+    orphaned = {name for name, fields in seed["consumers"].items() if fields["audit"] == "orphaned"}
+    assert orphaned - names == {"ironic", "typed"}
 
 
 @pytest.mark.parametrize(

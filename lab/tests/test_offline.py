@@ -54,7 +54,7 @@ def add_host(target: targets.OfflinePlacement, name: str, inventories: dict[str,
 
 def trees(target: targets.Target, *roots: str) -> list[dict[str, Any]]:
     """The providers of these trees as nova reads them, parents first."""
-    found = []
+    answers = []
     entries = [
         entry
         for root in roots
@@ -62,7 +62,7 @@ def trees(target: targets.Target, *roots: str) -> list[dict[str, Any]]:
     ]
     for entry in entries:
         path = f"/resource_providers/{entry['uuid']}"
-        found.append(
+        answers.append(
             {
                 "name": entry["name"],
                 "uuid": entry["uuid"],
@@ -71,14 +71,14 @@ def trees(target: targets.Target, *roots: str) -> list[dict[str, Any]]:
                 "traits": sorted(target.ask("GET", f"{path}/traits")["traits"]),
             }
         )
-    return sorted(found, key=lambda entry: (entry["parent"] is not None, entry["name"]))
+    return sorted(answers, key=lambda entry: (entry["parent"] is not None, entry["name"]))
 
 
-def updated_by_nova(lab: place.Place, given: dict[str, Any]) -> tuple[str, Any]:
+def updated_by_nova(lab: place.Place, request: dict[str, Any]) -> tuple[str, Any]:
     """``(stderr, document)`` after nova's own update."""
     ended = subprocess.run(
         [lab.program("python"), str(pathlib.Path(provider_tree.__file__))],
-        input=json.dumps(given),
+        input=json.dumps(request),
         env=dict(lab.environment()),
         capture_output=True,
         text=True,
@@ -105,8 +105,8 @@ def same(document: Any) -> list[dict[str, Any]]:
 def test_nova_changes_nothing_after_the_reshape_and_needs_one_before(
     lab: place.Place, target: targets.OfflinePlacement
 ) -> None:
-    held = {"VCPU": {"total": 64}, "MEM_ENCRYPTION_CONTEXT": {"total": SLOTS, "max_unit": 1}}
-    roots = [add_host(target, f"cmp-{number}", held) for number in range(3)]
+    allocations = {"VCPU": {"total": 64}, "MEM_ENCRYPTION_CONTEXT": {"total": SLOTS, "max_unit": 1}}
+    roots = [add_host(target, f"cmp-{number}", allocations) for number in range(3)]
     encryption = {"amd_sev": SLOTS}
     before = {"trees": trees(target, *roots), "encryption": encryption}
     assert "ReshapeNeeded" in updated_by_nova(lab, before)[0]
@@ -117,11 +117,11 @@ def test_nova_changes_nothing_after_the_reshape_and_needs_one_before(
     ]
     pathlib.Path("sev.yaml").write_text("\n".join(template))
     run(target, "placement", "reshape", "sev.yaml", "--name-glob", "cmp-*")
-    given = {"trees": trees(target, *roots), "encryption": encryption}
-    assert len(given["trees"]) == 6
-    messages, after = updated_by_nova(lab, given)
+    request = {"trees": trees(target, *roots), "encryption": encryption}
+    assert len(request["trees"]) == 6
+    messages, after = updated_by_nova(lab, request)
     assert after is not None, messages
-    assert same(after) == same(given)
+    assert same(after) == same(request)
 
 
 @pytest.mark.parametrize(
@@ -133,8 +133,8 @@ def test_nova_changes_nothing_after_the_recipe_for_memory_encryption(
     lab: place.Place, target: targets.OfflinePlacement, totals: dict[str, int]
 ) -> None:
     name = "-".join(totals)
-    held = {"MEM_ENCRYPTION_CONTEXT": {"total": SLOTS, "max_unit": 1}}
-    root = add_host(target, name, held)
+    allocations = {"MEM_ENCRYPTION_CONTEXT": {"total": SLOTS, "max_unit": 1}}
+    root = add_host(target, name, allocations)
     models = [
         word
         for model, total in totals.items()
@@ -142,10 +142,10 @@ def test_nova_changes_nothing_after_the_recipe_for_memory_encryption(
     ]
     run(target, "placement", "recipe", "sev", name, *models, "--out", "sev.yaml")
     run(target, "placement", "reshape", "sev.yaml")
-    given = {"trees": trees(target, root), "encryption": totals}
-    messages, after = updated_by_nova(lab, given)
+    request = {"trees": trees(target, root), "encryption": totals}
+    messages, after = updated_by_nova(lab, request)
     assert after is not None, messages
-    assert same(after) == same(given)
+    assert same(after) == same(request)
 
 
 def test_nova_changes_nothing_after_the_recipe_for_pci_devices(
@@ -167,14 +167,14 @@ def test_nova_changes_nothing_after_the_recipe_for_pci_devices(
     first, second = "0000:81:00.0", "0000:83:00.0"
     devices = [
         word
-        for each in (f"{first}=CUSTOM_GPU:1", f"{second}=CUSTOM_GPU:2")
-        for word in ("--device", each)
+        for amount in (f"{first}=CUSTOM_GPU:1", f"{second}=CUSTOM_GPU:2")
+        for word in ("--device", amount)
     ]
     words = (*devices, "--as", "CUSTOM_GPU=10de:1eb8", "--trait", f"{first}=CUSTOM_FAST")
     assigned = ("--assign", f"{servers[0]}={first}", "--assign", f"{servers[1]}={second}")
     run(target, "placement", "recipe", "pci", "cn1", *words, *assigned, "--out", "p.yaml")
     run(target, "placement", "reshape", "p.yaml")
-    given = {
+    request = {
         "trees": trees(target, root),
         "device_spec": [{"address": first, "traits": "CUSTOM_FAST"}, {"address": "0000:83:*.*"}],
         "devices": [
@@ -187,7 +187,7 @@ def test_nova_changes_nothing_after_the_recipe_for_pci_devices(
             for server in servers
         },
     }
-    messages, after = updated_by_nova(lab, given)
+    messages, after = updated_by_nova(lab, request)
     assert after is not None, messages
-    assert same(after) == same(given)
-    assert after["allocations"] == given["allocations"]
+    assert same(after) == same(request)
+    assert after["allocations"] == request["allocations"]

@@ -196,8 +196,8 @@ def test_fewer_allocations_on_a_host_over_its_capacity_need_placement_14(
         def run(words: str) -> shell.Outcome:
             return shell.run([*target.options, *words.split()])
 
-        held = json.loads(run(f"resource provider allocation show {SERVER} -f json").stdout)
-        host = held[0]["resource_provider"]
+        rows = json.loads(run(f"resource provider allocation show {SERVER} -f json").stdout)
+        host = rows[0]["resource_provider"]
         for name in ("VCPU", "MEMORY_MB"):
             shrunk = f"resource provider inventory set {host} --amend --resource {name}:total=1"
             ended = run(f"{shrunk} --resource {name}:reserved=0")

@@ -40,11 +40,11 @@ def run(lab: Lab, command: str) -> str:
 
 
 def reserved(lab: Lab) -> dict[str, int]:
-    found = {}
+    states = {}
     for device in (IN_USE, UNUSED):
         path = f"/resource_providers/{lab.providers()[device]['uuid']}/inventories"
-        found[device] = lab.ask("placement", "GET", path)["inventories"][CLASS]["reserved"]
-    return found
+        states[device] = lab.ask("placement", "GET", path)["inventories"][CLASS]["reserved"]
+    return states
 
 
 def clean_up() -> tuple[str, str, str]:
@@ -52,9 +52,9 @@ def clean_up() -> tuple[str, str, str]:
     text = (guide.DOCS / "user" / "batch" / "recipes.rst").read_text()
     section = text.partition("Clean one-time-use devices")[2].partition("Find the devices")[2]
     lines = section.partition("Add a trait to all hosts")[0].replace("\\\n", " ").splitlines()
-    found = [line.strip().removeprefix("$ ") for line in lines if line.startswith("    ")]
+    commands = [line.strip().removeprefix("$ ") for line in lines if line.startswith("    ")]
     find, clean, release = (
-        next(line for line in found if line.startswith(first))
+        next(line for line in commands if line.startswith(first))
         for first in ("openstack resource", "xargs", "openstack placement plan apply")
     )
     return find, clean, release

@@ -58,8 +58,8 @@ def test_faults_are_found_and_the_certain_one_is_repaired(cloud: Cloud) -> None:
     cloud.run(f"resource provider trait add --trait COMPUTE_STATUS_DISABLED {NODE}")
     cloud.run(f"resource provider inventory amend {NODE} --resource VCPU:total=63")
     cloud.run("resource provider create cmp-0011")
-    found = cloud.audited(code=3)
-    assert found == MISSING | {
+    rows = cloud.audited(code=3)
+    assert rows == MISSING | {
         "double-provider": {"cmp-0011"},
         "wrong-inventory": {NODE, SMALL},
         "wrong-status": {NODE},

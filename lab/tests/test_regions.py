@@ -96,9 +96,9 @@ def openstack(
 ) -> conftest.OpenStack:
     """With a clouds.yaml that names both regions, the first one as the default."""
     made = conftest.OpenStack(seeded_lab, tmp_path, "lab")
-    text, one = made.clouds.read_text(), f"region_name: {EAST}"
+    text, line = made.clouds.read_text(), f"region_name: {EAST}"
     made.clouds = tmp_path / "clouds.yaml"
-    made.clouds.write_text(text.replace(one, f"regions: [{EAST}, {WEST}]"))
+    made.clouds.write_text(text.replace(line, f"regions: [{EAST}, {WEST}]"))
     return made
 
 

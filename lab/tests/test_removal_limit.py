@@ -50,8 +50,8 @@ def test_an_audit_deletes_nothing_where_nova_hides_the_servers(lab: Lab) -> None
     listed = lab.ask("nova", "GET", "/v2.1/servers?all_tenants=1")["servers"]
     assert [server["name"] for server in listed] == ["st-error-cell0"]
     before = lab.everything()
-    found = rows(lab, f"{AUDIT} --skip-port-allocations --repair", code=6)
-    many = [row for row in found if row["status"] == "refused"]
+    problems = rows(lab, f"{AUDIT} --skip-port-allocations --repair", code=6)
+    many = [row for row in problems if row["status"] == "refused"]
     assert many
     assert all("--allow many to do it anyway" in row["reason"] for row in many)
     assert lab.everything() == before
@@ -61,8 +61,8 @@ def test_a_mirror_removes_nothing_where_nova_has_lost_the_host_aggregates(lab: L
     assert lab.openstack.run(MIRROR).returncode in (0, 6)
     execute(lab, "nova_api", "DELETE FROM aggregate_hosts")
     before = lab.state()
-    found = rows(lab, f"{MIRROR} --prune", code=6)
-    assert "many" in {row["code"] for row in found if row["status"] == "refused"}
+    members = rows(lab, f"{MIRROR} --prune", code=6)
+    assert "many" in {row["code"] for row in members if row["status"] == "refused"}
     assert lab.state() == before
     rows(lab, f"{MIRROR} --prune --allow many", code=0)
     assert lab.state() != before

@@ -126,9 +126,9 @@ def draw_value(rng: random.Random, accepted: Mapping[str, Any]) -> str:
         return rng.choice(YES)
     if accepted["type"] in ("int", "Integer", "List"):
         least, most = accepted.get("min", 0), accepted.get("max", NUMBERS[-1])
-        return str(rng.choice([each for each in NUMBERS if least <= each <= most]))
+        return str(rng.choice([number for number in NUMBERS if least <= number <= most]))
     if "pattern" in accepted:
-        return rng.choice([each for each in TEXTS if re.fullmatch(accepted["pattern"], each)])
+        return rng.choice([text for text in TEXTS if re.fullmatch(accepted["pattern"], text)])
     return rng.choice(FREE_TEXTS)
 
 
@@ -139,7 +139,7 @@ def draw_specs(rng: random.Random, known: Mapping[str, Any]) -> dict[str, str]:
         room = re.split(r"[{:]", key)[0]
         rooms[room if room in ("hw", "resources", "trait", "os") else "other"].append(key)
     rooms["other"] += ["group_policy", "pci_passthrough:alias"] * 60
-    found = {}
+    specs = {}
     for _ in range(rng.choice((0, 1, 2, 3, 3, 4, 5))):
         room = rng.choices(("hw", "resources", "trait", "os", "other"), (8, 2, 1, 0.5, 1.5))[0]
         key = rng.choice(rooms[room])
@@ -150,53 +150,53 @@ def draw_specs(rng: random.Random, known: Mapping[str, Any]) -> dict[str, str]:
             "trait": rng.choice("AB"),
             "resource": rng.choice("XY"),
         }
-        found[TEMPLATE.sub(lambda word, w=words: w.get(word[1], "x"), key)] = value
+        specs[TEMPLATE.sub(lambda word, w=words: w.get(word[1], "x"), key)] = value
     if rng.random() < 0.15:
         # Nova's API accepts any text at its oldest microversions.
         key = f"resources{rng.choice(SUFFIXES)}:{rng.choice(('VCPU', 'PCPU'))}"
-        found[key] = rng.choice(("-1", "-4", "+4", " 4 ", "0_4", "4.0"))
+        specs[key] = rng.choice(("-1", "-4", "+4", " 4 ", "0_4", "4.0"))
     policy = rng.random()
     if policy < 0.35:
         # Rules about CPU policies meet each other.
         for key in ("hw:cpu_policy", "hw:cpu_dedicated_mask", "hw:cpu_realtime"):
             if rng.random() < 0.5:
-                found[key] = draw_value(rng, known[key])
+                specs[key] = draw_value(rng, known[key])
     elif policy < 0.5:
-        found["hw:numa_nodes"] = rng.choice("1224")
+        specs["hw:numa_nodes"] = rng.choice("1224")
         for key in ("hw:numa_cpus.{num}", "hw:numa_mem.{num}"):
             if rng.random() < 0.3:
                 for node in "01":
-                    found[key.replace("{num}", node)] = rng.choice(
+                    specs[key.replace("{num}", node)] = rng.choice(
                         ("0-1", "2-3", "0", "1") if "cpus" in key else ("1024", "512", "256")
                     )
     elif policy < 0.6:
         for part in ("sockets", "cores", "threads"):
-            found[f"hw:cpu_max_{part}"] = rng.choice("1248")
+            specs[f"hw:cpu_max_{part}"] = rng.choice("1248")
     elif policy < 0.7 and "hw:mem_encryption_model" in known:
-        found["hw:mem_encryption"] = rng.choice(YES)
-        found["hw:mem_encryption_model"] = draw_value(rng, known["hw:mem_encryption_model"])
-    return found
+        specs["hw:mem_encryption"] = rng.choice(YES)
+        specs["hw:mem_encryption_model"] = draw_value(rng, known["hw:mem_encryption_model"])
+    return specs
 
 
-def draw_image(rng: random.Random, known: Mapping[str, Any]) -> dict[str, str]:
+def draw_image(rng: random.Random, words: Mapping[str, Any]) -> dict[str, str]:
     """Random properties of an image."""
-    found: dict[str, str] = {}
+    properties: dict[str, str] = {}
     if rng.random() < 0.3:
-        return found
+        return properties
     simple = {"FlexibleBoolean", "Integer", "String"}
-    keys = [key for key, each in known.items() if each["enum"] or each["type"] in simple]
+    keys = [key for key, form in words.items() if form["enum"] or form["type"] in simple]
     keys += [f"{key}.{node}" for key in ("hw_numa_cpus", "hw_numa_mem") for node in "01"]
     for key in rng.sample(keys, rng.choice((0, 1, 2, 3, 4))):
-        found[key] = draw_value(rng, known[key.partition(".")[0]])
+        properties[key] = draw_value(rng, words[key.partition(".")[0]])
     for key, texts in LIKELY_IMAGE.items():
         if rng.random() < 0.6:
-            found[key] = rng.choice(texts)
+            properties[key] = rng.choice(texts)
     if rng.random() < 0.1:
-        found[f"trait:CUSTOM_{rng.choice('AB')}"] = "required"
-    return found
+        properties[f"trait:CUSTOM_{rng.choice('AB')}"] = "required"
+    return properties
 
 
-def cases(rng: random.Random, known: Mapping[str, Any], release: int) -> Iterator[Case]:
+def cases(rng: random.Random, words: Mapping[str, Any], release: int) -> Iterator[Case]:
     while True:
         on = {
             name: rng.random() < 0.5
@@ -213,9 +213,9 @@ def cases(rng: random.Random, known: Mapping[str, Any], release: int) -> Iterato
                 disk=rng.choice((0, 20)),
                 ephemeral=rng.choice((0, 0, 5)),
                 swap=rng.choice((0, 0, 1, 1024, 1025)),
-                extra_specs=draw_specs(rng, known["specs"]),
+                extra_specs=draw_specs(rng, words["specs"]),
             ),
-            draw_image(rng, known["image"]),
+            draw_image(rng, words["image"]),
             rng.random() < 0.3,
             rng.choice((None, None, "az1", "az2", "moon")),
             rng.choice(("acme", "other", "third")),
@@ -223,7 +223,7 @@ def cases(rng: random.Random, known: Mapping[str, Any], release: int) -> Iterato
             nova_options.SchedulerOptions(
                 release=release,
                 max_placement_results=rng.choice((50, 1000)),
-                aliases=nova_options.read_aliases([json.dumps(each) for each in aliases]),
+                aliases=nova_options.read_aliases([json.dumps(alias) for alias in aliases]),
                 **on,
             ),
             aliases,
@@ -236,7 +236,7 @@ DEVICE = re.compile(r"(resources|required)(_pci-\d+|[0-9a-f]{8}-[0-9a-f-]{27}-\d
 
 def normalized(pairs: Sequence[Sequence[str]]) -> collections.Counter[Any]:
     """Parameters independent of their order, and of the names of the groups of PCI devices."""
-    found: collections.Counter[Any] = collections.Counter()
+    counts: collections.Counter[Any] = collections.Counter()
     devices: dict[str, set[Any]] = collections.defaultdict(set)
     for name, value in pairs:
         sign = "!" if name.startswith("member_of") and value.startswith("!") else ""
@@ -246,9 +246,9 @@ def normalized(pairs: Sequence[Sequence[str]]) -> collections.Counter[Any]:
             devices[device[2]].add((device[1], items))
         # The policy "none" is the default.
         elif (name, value) != ("group_policy", "none"):
-            found[name + sign, items] += 1
-    found.update(frozenset(each) for each in devices.values())
-    return found
+            counts[name + sign, items] += 1
+    counts.update(frozenset(each) for each in devices.values())
+    return counts
 
 
 def ask_nova(python: str, *arguments: str, given: Any = None) -> Any:
@@ -291,9 +291,9 @@ def test_the_query_and_the_refusals_equal_those_of_nova(
 ) -> None:
     lab = place.find()
     python = install.release_python(lab, release)
-    known = vocabulary(lab, release)
-    assert release in traits.releases_of(known["version"])
-    sample = list(itertools.islice(cases(random.Random(release), known, release), MANY))
+    words = vocabulary(lab, release)
+    assert release in traits.releases_of(words["version"])
+    sample = list(itertools.islice(cases(random.Random(release), words, release), MANY))
     answers = ask_nova(python, given=[case.to_dict() for case in sample])
     counts: collections.Counter[str] = collections.Counter()
     for case, answer in zip(sample, answers, strict=True):

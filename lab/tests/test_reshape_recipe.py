@@ -40,13 +40,13 @@ def steps(title: str) -> list[Step]:
     _, _, rest = text.partition(f"\n{title}\n===")
     section = re.split(r"\n=====+\n", rest.partition("\n")[2])[0]
     blocks = re.findall(r"\.\. code-block:: console\n\n((?:   .*\n|\n)+)", section)
-    found = []
+    commands = []
     for block in blocks:
         text = re.sub(r"^   ", "", block, flags=re.MULTILINE).rstrip()
         for part in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
             command, output = re.fullmatch(r"((?:.*\\\n)*.*)\n?((?:.*\n?)*)", part).groups()  # type: ignore[union-attr]
-            found.append(Step(command.replace("\\\n", " "), output.rstrip()))
-    return found
+            commands.append(Step(command.replace("\\\n", " "), output.rstrip()))
+    return commands
 
 
 class Cloud(Lab):
@@ -144,8 +144,8 @@ def arrange_pinned(lab: Cloud) -> None:
 def arrange_encrypted(lab: Cloud) -> None:
     """A server with memory encryption, and its allocation."""
     lab.openstack.run("placement allocation heal --host cmp-0009 --skip-port-allocations")
-    (held,) = lab.held("xx-sev")["allocations"].values()
-    assert held["MEM_ENCRYPTION_CONTEXT"] == 1
+    (part,) = lab.held("xx-sev")["allocations"].values()
+    assert part["MEM_ENCRYPTION_CONTEXT"] == 1
 
 
 def arrange_devices(lab: Cloud) -> None:
@@ -187,9 +187,9 @@ def test_guide_shows_the_real_output_and_undo_restores_everything(
 ) -> None:
     arrange(lab)
     before = lab.everything(), lab.state()
-    operator, found = Operator(lab), steps(title)
-    assert len(found) > 3
-    for step in found:
+    operator, commands = Operator(lab), steps(title)
+    assert len(commands) > 3
+    for step in commands:
         output = operator.run(step)
         assert matches(output, step.output), f"$ {step.command}\n{output}"
     assert (lab.everything(), lab.state()) == before
@@ -218,15 +218,15 @@ def test_nova_finds_the_servers_of_a_rebuilt_host(lab: Cloud) -> None:
     assert audited.returncode == 0, audited
     healed = lab.heal("--host cmp-0006 --skip-port-allocations --dry-run", code=0)
     assert {row["status"] for row in healed.values()} <= {"unchanged", "skipped", "refused"}
-    found = lab.openstack("placement allocation audit --host cmp-0006 --skip-port-allocations")
+    rows = lab.openstack("placement allocation audit --host cmp-0006 --skip-port-allocations")
     # The ports of servers are skipped, which is a row too.
-    assert [row for row in found if row["code"] not in ("unknown", "not-checked")] == []
+    assert [row for row in rows if row["code"] not in ("unknown", "not-checked")] == []
     old = lab.seed["providers"][REBUILT]
-    for name, held in lab.everything().items():
+    for name, parts in lab.everything().items():
         had = before[name]["allocations"]
         expected = {NEW if uuid == old else uuid: part for uuid, part in had.items()}
-        assert held["allocations"] == expected, name
-        assert held.get("consumer_type") == before[name].get("consumer_type")
+        assert parts["allocations"] == expected, name
+        assert parts.get("consumer_type") == before[name].get("consumer_type")
     completed = lab.openstack.run(f"resource provider delete {old}")
     assert completed.returncode == 0, completed.stderr
 

@@ -56,9 +56,9 @@ class Cloud:
 @pytest.fixture
 def cloud(seeded_lab: place.Place, tmp_path: pathlib.Path) -> Cloud:
     database.reset(seeded_lab, database.SEEDED)
-    found = Cloud(seeded_lab, tmp_path)
-    found.openstack(SAVE)
-    return found
+    lab_cloud = Cloud(seeded_lab, tmp_path)
+    lab_cloud.openstack(SAVE)
+    return lab_cloud
 
 
 def test_a_snapshot_equals_a_plain_reading_field_by_field(cloud: Cloud) -> None:

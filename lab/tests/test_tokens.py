@@ -62,7 +62,7 @@ def revoked(lab: place.Place) -> str:
 def projects(lab: place.Place) -> dict[str, str]:
     """``{name: id}``"""
     known = identity.Keystone(lab).get("/projects")["projects"]
-    return {each["name"]: each["id"] for each in known}
+    return {project["name"]: project["id"] for project in known}
 
 
 @pytest.fixture(scope="module")

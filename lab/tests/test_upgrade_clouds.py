@@ -131,8 +131,8 @@ def said(
     """The result of the row."""
     spec = request.ServerSpec(flavor.Flavor(2, 2048, 20, 0, 0, specs), "f", image=image)
     compute = ServerHosts()
-    asked = [Workload("flavor f", spec, ("flavor f",))]
-    pairs = upgrade_requests.pairs(asked, Facts(), compute, (), step)
+    workloads = [Workload("flavor f", spec, ("flavor f",))]
+    pairs = upgrade_requests.pairs(workloads, Facts(), compute, (), step)
     if not pairs:
         return ""
     queries = [query for pair in pairs for query in pair.queries()]

@@ -191,9 +191,9 @@ LESS: Mapping[str, Callable[[Case], Case]] = {
 }
 
 
-def open_facts(asked: Sequence[request.NovaRequest]) -> tuple[str, ...]:
+def open_facts(requests: Sequence[request.NovaRequest]) -> tuple[str, ...]:
     """What a query leaves open."""
-    return tuple(text for single in asked for text in single.caveats.doubts)
+    return tuple(text for single in requests for text in single.caveats.doubts)
 
 
 def of_request(case: Case) -> Verdict:
@@ -207,8 +207,8 @@ def of_request(case: Case) -> Verdict:
     if case.way is not Way.UNSHELVE:
         # Placement refuses the zone of a new server with a host, and this lab has no Placement.
         return Verdict(unknown=open_facts(asked))
-    own = {each.uuid for each in case.aggregates if case.target in each.hosts}
-    zones = [wanted for each in asked for wanted in each.query.groups[0].member_of]
+    own = {aggregate.uuid for aggregate in case.aggregates if case.target in aggregate.hosts}
+    zones = [wanted for nova_request in asked for wanted in nova_request.query.groups[0].member_of]
     if case.target is not None and any(own.isdisjoint(wanted) for wanted in zones):
         return Verdict((f"{case.target} is not in the zone",))
     return Verdict(unknown=open_facts(asked))
@@ -232,9 +232,9 @@ def questions(release: int, seed: int, number: int) -> list[nova.Case]:
     """Random servers and ways of which the product has a verdict."""
     # About two of three questions are such.
     drawn = nova.cases(seed, 10 * number, nova.words(release))
-    asked = list(itertools.islice(filter(is_asked, drawn), number))
-    assert len(asked) == number
-    for question in asked:
+    cases = list(itertools.islice(filter(is_asked, drawn), number))
+    assert len(cases) == number
+    for question in cases:
         if release < LIVE_DEVICES_SINCE:
             question["aliases"] = [
                 {key: value for key, value in alias.items() if key != "live_migratable"}
@@ -244,7 +244,7 @@ def questions(release: int, seed: int, number: int) -> list[nova.Case]:
             question["shares"] = 0
         if question["way"] == "evacuate" and release < STOPS_SINCE:
             question["microversion"] = "2.94"
-    return asked
+    return cases
 
 
 def refused_before_scheduler(answer: Mapping[str, Any]) -> bool:
@@ -324,12 +324,12 @@ def number_of_cases(config: pytest.Config) -> int:
 
 @nova.each_release
 def test_no_verdict_contradicts_novas_own_answer(release: int, pytestconfig: pytest.Config) -> None:
-    asked = questions(release, release, number_of_cases(pytestconfig))
-    answers = nova.ask(release, asked)
+    cases = questions(release, release, number_of_cases(pytestconfig))
+    answers = nova.ask(release, cases)
     counts: collections.Counter[str] = collections.Counter()
     differences: list[str] = []
     could_be_told: collections.Counter[str] = collections.Counter()
-    for question, answer in zip(asked, answers, strict=True):
+    for question, answer in zip(cases, answers, strict=True):
         case = case_of(question, release)
         said = verdict.refusal(case) + of_request(case) + of_target(case)
         counts[said.answer.value] += 1
@@ -337,8 +337,8 @@ def test_no_verdict_contradicts_novas_own_answer(release: int, pytestconfig: pyt
             told = [text for text in said.unknown if not text.startswith(SHOWN_NOWHERE)]
             could_be_told.update(told[:1])
         differences += different(release, question, answer)
-    share = could_be_told.total() / len(asked)
-    print(f"nova {release}: {len(asked)} cases, {dict(counts)}, {len(differences)} differ")
+    share = could_be_told.total() / len(cases)
+    print(f"nova {release}: {len(cases)} cases, {dict(counts)}, {len(differences)} differ")
     print(f"unknown, though an API could have told it: {share:.2%}, {dict(could_be_told)}")
     assert not differences, "\n".join(differences)
     assert {Answer.YES, Answer.NO} <= set(counts)

@@ -27,8 +27,8 @@ OF_WAITRESS = {"basic-http": ["bad content length not int"]}
 def gabbits() -> list[pathlib.Path]:
     """The YAML files of the installed openstack-placement, sorted by name."""
     files = importlib.metadata.files("openstack-placement") or []
-    found = [file for file in files if str(file.parent) == FOLDER and file.suffix == ".yaml"]
-    return sorted(pathlib.Path(file.locate()) for file in found)
+    paths = [file for file in files if str(file.parent) == FOLDER and file.suffix == ".yaml"]
+    return sorted(pathlib.Path(file.locate()) for file in paths)
 
 
 def configuration(data: dict) -> str:

@@ -114,7 +114,7 @@ def test_a_spoilt_query_has_the_error_of_the_real_service_or_none(
         stack.callback(ours.stop)
         for placement in (real_placement, ours):
             comparison.seed(base, placement)
-        ask_real, ask_ours = (compare.Server(one.url) for one in (real_placement, ours))
+        ask_real, ask_ours = (compare.Server(server.url) for server in (real_placement, ours))
         stack.callback(ask_real.close)
         stack.callback(ask_ours.close)
         for case in cases:
@@ -143,14 +143,14 @@ def test_a_query_with_repeated_parameters_means_what_the_real_service_reads(
         features = query.candidate_features(pairs)
         lacking = {one for one in features if not microversion.supports(case.version, one)}
         try:
-            asked = query.read_candidates(query.parse(text))
+            candidate_query = query.read_candidates(query.parse(text))
         except errors.InvalidInput:
             assert real.fault.startswith("400"), (str(case.version), text)
             continue
         assert not lacking or "any traits" in lacking or real.fault.startswith("400"), text
         if lacking or real.fault or ("group_policy", "x") in pairs:
             continue
-        canonical = query.candidate_pairs(asked)
+        canonical = query.candidate_pairs(candidate_query)
         if ("group_policy", "none") in pairs and ("group_policy", "none") not in canonical:
             canonical.append(("group_policy", "none"))
         same = comparison.response_of(case, real_placement, query.encode(canonical))

@@ -73,11 +73,11 @@ INVALID_QUERIES = (
 
 @pytest.fixture(scope="module")
 def ports(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[int, int]]:
-    with raw.both(tmp_path_factory.mktemp("edges"), "legacy-rbac") as found:
+    with raw.both(tmp_path_factory.mktemp("edges"), "legacy-rbac") as servers:
         body = json.dumps({"name": "one", "uuid": UUID}).encode()
         request = raw.encode("POST", "/resource_providers", [*ADMIN, *LATEST, *JSON], body)
-        assert [raw.send(port, request).status for port in found] == [200, 200]
-        yield found
+        assert [raw.send(port, request).status for port in servers] == [200, 200]
+        yield servers
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

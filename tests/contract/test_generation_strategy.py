@@ -38,12 +38,12 @@ def add(port: int, name: str, parent: str | None = None, **totals: int) -> str:
 def trees_used(port: int, query: str) -> list[int]:
     """How many of the candidates use each tree, the most used first."""
     message = raw.encode("GET", f"/allocation_candidates?{query}", ADMIN, None)
-    found = raw.send(port, message).body
+    answer = raw.send(port, message).body
     roots = {
-        key: summary["root_provider_uuid"] for key, summary in found["provider_summaries"].items()
+        key: summary["root_provider_uuid"] for key, summary in answer["provider_summaries"].items()
     }
     counted = collections.Counter(
-        roots[next(iter(request["allocations"]))] for request in found["allocation_requests"]
+        roots[next(iter(request["allocations"]))] for request in answer["allocation_requests"]
     )
     return sorted(counted.values(), reverse=True)
 

@@ -31,8 +31,8 @@ QUERIES = ("", "?project_id=mine", "?project_id=other", "?project_id=mine&user_i
 def ports(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[int, int]]:
-    with raw.both(tmp_path_factory.mktemp("policy"), request.param) as found:
-        yield found
+    with raw.both(tmp_path_factory.mktemp("policy"), request.param) as servers:
+        yield servers
 
 
 def requests() -> Iterator[tuple[str, str]]:

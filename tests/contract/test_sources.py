@@ -98,8 +98,8 @@ def servers_of(draw: random.Random, base: state.CloudState, roots: list[str]) ->
     holders = [uuid for uuid in base.consumers if uuid not in uuids]
     for uuid in [*uuids, *(embedded.uuid_of(f"server {number}") for number in range(3))]:
         own = [
-            base.providers[one].root_uuid
-            for one in getattr(base.consumers.get(uuid), "allocations", ())
+            base.providers[provider].root_uuid
+            for provider in getattr(base.consumers.get(uuid), "allocations", ())
         ]
         at = (
             roots.index(draw.choice(own))
@@ -164,7 +164,7 @@ def questions(
         drawn = (cloud_builder.draw_query(draw, base, VERSION) for _ in itertools.count())
         query = next(itertools.filterfalse(repeats_class, drawn))
         yield f"explain {number}", functools.partial(explanation, query, compute)
-        by = draw.choice((None, *(each for each in show.By if each is not show.By.ZONE)))
+        by = draw.choice((None, *(part for part in show.By if part is not show.By.ZONE)))
         counted = show.ShowRequest({"query": ((dataclasses.replace(query, limit=None),),)}, by=by)
         reader = nova_servers.NovaReader(compute)
         yield (
@@ -250,8 +250,8 @@ def repeats_class(query: candidate.CandidateQuery) -> bool:
 def explanation(
     query: candidate.CandidateQuery, compute: ServerHosts, client: api.Client
 ) -> object:
-    asked = explain.ExplainedQuery(query, constraint.constraints_of(query))
-    return explain.explain(client, [asked], CONTEXT, compute)
+    explained_query = explain.ExplainedQuery(query, constraint.constraints_of(query))
+    return explain.explain(client, [explained_query], CONTEXT, compute)
 
 
 def checked(nova: nova_api.Nova, client: api.Client) -> list[Any]:
@@ -274,8 +274,8 @@ def without_sharing(base: state.CloudState) -> state.CloudState:
     """The same cloud; no provider shares with other trees."""
     shares = frozenset({standard.SHARING_TRAIT})
     providers = {
-        uuid: dataclasses.replace(each, traits=each.traits - shares)
-        for uuid, each in base.providers.items()
+        uuid: dataclasses.replace(provider, traits=provider.traits - shares)
+        for uuid, provider in base.providers.items()
     }
     changed = base.copy()
     changed.apply(record.Changes(providers))
@@ -293,7 +293,7 @@ def test_every_source_gives_the_same_answer(
     if seed % 2:
         base = without_sharing(base)
     shares = base.with_trait[standard.SHARING_TRAIT]
-    asked = answered_with_error = 0
+    compared = answered_with_error = 0
     roots = [*base.tree]
     nova = nova_of(draw, roots)
     real = None if shares else real_placement
@@ -303,11 +303,11 @@ def test_every_source_gives_the_same_answer(
             first = answers["service"]
             different = [source for source, answer in answers.items() if answer != first]
             assert not different, (name, different, first, answers[different[0]])
-            asked += 1
+            compared += 1
             answered_with_error += isinstance(first, str)
-    record_property("questions", asked)
+    record_property("questions", compared)
     record_property("sources", len(clients))
-    assert asked > answered_with_error
+    assert compared > answered_with_error
 
 
 def test_every_source_has_the_same_findings_and_repairs(

@@ -116,7 +116,7 @@ class Writer(threading.Thread):
     ) -> dict[str, Any]:
         return {
             "allocations": {
-                provider: {"resources": found} for provider, found in allocations.items()
+                provider: {"resources": amounts} for provider, amounts in allocations.items()
             },
             "project_id": "p",
             "user_id": "u",
@@ -129,7 +129,7 @@ class Writer(threading.Thread):
         if not self.consumers:
             return
         consumer = self._chance.choice(list(self.consumers))
-        generation, held = self.consumers[consumer]
+        generation, allocations = self.consumers[consumer]
         stale = self._chance.random() < 0.2
         status, _ = self.ask("PUT", f"/allocations/{consumer}", self._body(generation - stale, {}))
         if stale:
@@ -137,7 +137,7 @@ class Writer(threading.Thread):
                 self._ledger.complain(f"a stale consumer generation was answered with {status}")
         elif status == 204:
             del self.consumers[consumer]
-            self._ledger.bumped(*held)
+            self._ledger.bumped(*allocations)
         else:
             self._ledger.complain(f"our own consumer could not be emptied: {status}")
 
@@ -234,9 +234,9 @@ def write(service: served.Served, providers: list[str], seconds: float, seed: in
         client.join(seconds + 60)
     assert ledger.complaints == []
     check_generations(service, before, ledger)
-    held = {uuid: kept for client in clients for uuid, kept in client.consumers.items()}
-    check_allocations(service, providers, held)
-    for consumer in held:
+    kept_of = {uuid: kept for client in clients for uuid, kept in client.consumers.items()}
+    check_allocations(service, providers, kept_of)
+    for consumer in kept_of:
         ask(service, "DELETE", f"/allocations/{consumer}")
     return ledger
 
@@ -255,18 +255,18 @@ def check_generations(service: served.Served, before: dict[str, int], ledger: Le
 def check_allocations(
     service: served.Served,
     providers: list[str],
-    held: dict[str, tuple[int, dict[str, dict[str, int]]]],
+    kept_of: dict[str, tuple[int, dict[str, dict[str, int]]]],
 ) -> None:
     """Allocations are those that clients wrote, and within capacity."""
     for provider in providers:
         found = ask(service, "GET", f"/resource_providers/{provider}/allocations")["allocations"]
         assert {consumer: entry["resources"] for consumer, entry in found.items()} == {
             consumer: allocations[provider]
-            for consumer, (_, allocations) in held.items()
+            for consumer, (_, allocations) in kept_of.items()
             if provider in allocations
         }
         for consumer, entry in found.items():
-            assert entry["consumer_generation"] == held[consumer][0]
+            assert entry["consumer_generation"] == kept_of[consumer][0]
         usages = ask(service, "GET", f"/resource_providers/{provider}/usages")["usages"]
         for name in CLASSES:
             used = sum(entry["resources"].get(name, 0) for entry in found.values())

@@ -52,8 +52,8 @@ class Client(api.Client):
         *,
         load: Mapping[str, Any] | None = None,
     ) -> None:
-        given = list(hosts)
-        placement = service.InProcessPlacement(load=load or _document(given)).start()
+        providers = list(hosts)
+        placement = service.InProcessPlacement(load=load or _document(providers)).start()
         self.placement, self.rival = placement, placement.rival()
         self.before, self.before_write = placement.before, placement.before_write
         self.after, self.after_write = placement.after, placement.after_write
@@ -61,7 +61,7 @@ class Client(api.Client):
         super().__init__(wsgi.in_process(placement._shared(), target), microversion.MAXIMUM)
         # Workflows read it as a service, by requests, and not as a database file.
         self.transport.local = lambda: None
-        for host in given:
+        for host in providers:
             for resource_class, amount in host.used.items():
                 self.stored(host.name).use(resource_class, amount)
 
@@ -82,8 +82,8 @@ class Client(api.Client):
 
     def stored(self, name: str) -> Stored:
         """The provider of a name or UUID."""
-        (found,) = [item for item in self.all_stored() if name in (item.name, item.uuid)]
-        return found
+        (provider,) = [item for item in self.all_stored() if name in (item.name, item.uuid)]
+        return provider
 
     def all_stored(self) -> list[Stored]:
         """All providers."""
@@ -111,8 +111,8 @@ class Stored(NamedTuple):
     @property
     def inventories(self) -> inventory.Inventories:
         """The inventories by resource class."""
-        found = self.fields["inventories"]
-        return {name: inventory.Inventory(**item) for name, item in found.items()}
+        stored = self.fields["inventories"]
+        return {name: inventory.Inventory(**item) for name, item in stored.items()}
 
     @property
     def traits(self) -> set[str]:

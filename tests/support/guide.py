@@ -83,15 +83,15 @@ def steps(text: str) -> Iterator[Step]:
     lines = text.splitlines()
     at = 0
     while at < len(lines):
-        found = re.fullmatch(rf"{INDENT}(\$ )?(.*)", lines[at])
+        match = re.fullmatch(rf"{INDENT}(\$ )?(.*)", lines[at])
         at += 1
-        if not found or not (found[1] or found[2].startswith("openstack ")):
+        if not match or not (match[1] or match[2].startswith("openstack ")):
             continue
-        command = found[2]
+        command = match[2]
         while command.endswith("\\"):
             command = f"{command[:-1].rstrip()} {lines[at].strip()}"
             at += 1
-        if not found[1]:
+        if not match[1]:
             yield Step(command, None, (at, at))
             continue
         end = at
@@ -217,15 +217,15 @@ def width_of(layout: tables.Layout) -> int:
 
 def add_memory_encryption(target: targets.Target, host: str) -> None:
     """Give a host 15 encrypted servers at most, and its first server one of them."""
-    (found,) = target.ask("GET", f"/resource_providers?name={host}")["resource_providers"]
-    path = f"/resource_providers/{found['uuid']}"
-    held = target.ask("GET", f"{path}/inventories")
-    held["inventories"]["MEM_ENCRYPTION_CONTEXT"] = {"total": 15, "max_unit": 1}
-    target.ask("PUT", f"{path}/inventories", held)
+    (listed,) = target.ask("GET", f"/resource_providers?name={host}")["resource_providers"]
+    path = f"/resource_providers/{listed['uuid']}"
+    offered = target.ask("GET", f"{path}/inventories")
+    offered["inventories"]["MEM_ENCRYPTION_CONTEXT"] = {"total": 15, "max_unit": 1}
+    target.ask("PUT", f"{path}/inventories", offered)
     consumers = target.ask("GET", f"{path}/allocations")["allocations"]
     consumer = min(consumers)
     body = target.ask("GET", f"/allocations/{consumer}") | {"consumer_type": "INSTANCE"}
-    body["allocations"][found["uuid"]]["resources"]["MEM_ENCRYPTION_CONTEXT"] = 1
+    body["allocations"][listed["uuid"]]["resources"]["MEM_ENCRYPTION_CONTEXT"] = 1
     target.ask("PUT", f"/allocations/{consumer}", body)
 
 

@@ -211,11 +211,11 @@ def server_of(
             updated=START,
         )
     amounts = {"VCPU": 1}
-    held = {
+    parts_of = {
         server_uuid: {provider_uuid(host_of[key] or ""): amounts for key in step.server},
         migration_uuid: {provider_uuid(host_of[key] or ""): amounts for key in step.migration},
     }
-    return Moving(server, migration, {uuid: parts for uuid, parts in held.items() if parts})
+    return Moving(server, migration, {uuid: parts for uuid, parts in parts_of.items() if parts})
 
 
 def reading(servers: list[Moving], hosts: tuple[str, ...] = HOSTS) -> Cloud:
@@ -230,7 +230,7 @@ def reading(servers: list[Moving], hosts: tuple[str, ...] = HOSTS) -> Cloud:
             frozenset(hosts),
         ),
         provider.by_uuid(providers),
-        servers={one.server.uuid: one.server for one in servers},
+        servers={moving.server.uuid: moving.server for moving in servers},
         migrations={one.migration.uuid: one.migration for one in servers if one.migration},
         allocations={uuid: parts for one in servers for uuid, parts in one.allocations.items()},
     )

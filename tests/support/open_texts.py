@@ -48,7 +48,7 @@ def template(node: ast.AST) -> str:
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
         return node.value
     if isinstance(node, ast.JoinedStr):
-        parts = (each.value if isinstance(each, ast.Constant) else "{}" for each in node.values)
+        parts = (part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
         return "".join(map(str, parts))
     return ""
 
@@ -82,7 +82,7 @@ class _Collector:
                     self._calls.setdefault(_name(node.func), []).append((node, scope))
                 elif isinstance(node, ast.ClassDef):
                     self._fields[node.name] = list(_fields(node))
-                    inits = (one for one in node.body if _name_of(one) == "__init__")
+                    inits = (member for member in node.body if _name_of(member) == "__init__")
                     self._inits |= dict.fromkeys(inits, node.name)
                 if isinstance(scope, ast.Module):
                     for name, value in _assigned(node):
@@ -130,7 +130,7 @@ class _Collector:
         """What a parameter of a function is given, with its default."""
         if not isinstance(scope, ast.FunctionDef):
             return
-        names = [each.arg for each in scope.args.args]
+        names = [argument.arg for argument in scope.args.args]
         if name not in names:
             return
         defaults = dict(zip(reversed(names), reversed(scope.args.defaults), strict=False))
@@ -138,8 +138,8 @@ class _Collector:
             yield defaults[name], scope
         at = names.index(name) - (names[0] == "self")
         for call, where in self._calls.get(self._inits.get(scope, scope.name), ()):
-            yield from ((each, where) for each in call.args[at : at + 1])
-            yield from ((one.value, where) for one in call.keywords if one.arg == name)
+            yield from ((expression, where) for expression in call.args[at : at + 1])
+            yield from ((keyword.value, where) for keyword in call.keywords if keyword.arg == name)
 
     def _resolve(self, value: ast.expr, scope: ast.AST) -> Iterator[str]:
         if (id(value), id(scope)) in self._seen:
@@ -156,21 +156,21 @@ class _Collector:
                 waiting.append(node.value)
             elif isinstance(node, ast.Call) and name in self._functions:
                 for function in self._called(name, scope):
-                    for each in _results(function):
-                        yield from self._resolve(each, function)
+                    for expression in _results(function):
+                        yield from self._resolve(expression, function)
             elif isinstance(node, ast.Subscript) and _name_of_call(node.value) in self._functions:
                 for function in self._called(_name_of_call(node.value), scope):
-                    for each in _results(function):
-                        yield from self._resolve(_item(each, node.slice), function)
+                    for expression in _results(function):
+                        yield from self._resolve(_item(expression, node.slice), function)
             elif isinstance(node, ast.Call) and name in self._fields:
                 waiting += _open_arguments(node, self._fields[name])
             elif isinstance(node, ast.Call) and name in ("items", "values"):
                 waiting += ast.iter_child_nodes(node.func)
             elif isinstance(node, ast.Name) or name.isupper():
-                for each in self._values(name, scope):
-                    yield from self._resolve(each, scope)
-                for each, where in self._arguments(name, scope):
-                    yield from self._resolve(each, where)
+                for expression in self._values(name, scope):
+                    yield from self._resolve(expression, scope)
+                for expression, where in self._arguments(name, scope):
+                    yield from self._resolve(expression, where)
             elif isinstance(node, ast.IfExp):
                 waiting += [node.body, node.orelse]
             elif isinstance(node, ast.DictComp):
@@ -206,25 +206,25 @@ def _assignments(node: ast.AST) -> Iterator[tuple[str, ast.expr]]:
             values = node.value.elts if isinstance(node.value, ast.Tuple) else []
             if len(several) == 1:
                 yield _name(several[0]), node.value
-            for at, each in enumerate(several if len(several) > 1 else ()):
+            for at, part in enumerate(several if len(several) > 1 else ()):
                 item = ast.Subscript(node.value, ast.Constant(at))
-                yield _name(each), values[at] if len(values) == len(several) else item
+                yield _name(part), values[at] if len(values) == len(several) else item
     elif isinstance(node, ast.AnnAssign | ast.AugAssign | ast.NamedExpr) and node.value:
         yield _name(node.target), node.value
     elif isinstance(node, ast.For | ast.comprehension):
         several = node.target.elts if isinstance(node.target, ast.Tuple) else [node.target]
-        yield from ((_name(each), node.iter) for each in several)
+        yield from ((_name(expression), node.iter) for expression in several)
 
 
 def _fields(node: ast.ClassDef) -> Iterator[str]:
-    for each in node.body:
-        if isinstance(each, ast.AnnAssign) and isinstance(each.target, ast.Name):
-            yield each.target.id
+    for statement in node.body:
+        if isinstance(statement, ast.AnnAssign) and isinstance(statement.target, ast.Name):
+            yield statement.target.id
 
 
 def _open_arguments(call: ast.Call, fields: Iterable[str]) -> Iterator[ast.expr]:
     """The arguments of a call that are put into open fields."""
-    yield from (each.value for each in call.keywords if _is_open(each.arg or ""))
+    yield from (keyword.value for keyword in call.keywords if _is_open(keyword.arg or ""))
     yield from (arg for name, arg in zip(fields, call.args, strict=False) if _is_open(name))
 
 

@@ -47,7 +47,7 @@ def _provider(ask: Ask, item: dict[str, Any]) -> dict[str, Any]:
 def _consumer(ask: Ask, uuid: str) -> dict[str, Any]:
     body = ask("GET", f"/allocations/{uuid}")
     return {
-        "allocations": {key: one["resources"] for key, one in body["allocations"].items()},
+        "allocations": {key: part["resources"] for key, part in body["allocations"].items()},
         "generation": body["consumer_generation"],
         "project": body["project_id"],
         "user": body["user_id"],

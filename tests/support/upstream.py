@@ -59,11 +59,11 @@ def main() -> None:
     else:
         send_one_at_a_time()
     load_app = deploy.loadapp
-    found = unittest.TextTestRunner(verbosity=0, buffer=True).run(suite)
-    failed = [str(test) for test, _ in [*found.failures, *found.errors]]
+    result = unittest.TextTestRunner(verbosity=0, buffer=True).run(suite)
+    failed = [str(test) for test, _ in [*result.failures, *result.errors]]
     if deploy.loadapp is not load_app:
         failed.append(f"the tests did not use the server {server} to the end")
-    (folder / f"{server}.json").write_text(json.dumps({"run": found.testsRun, "failed": failed}))
+    (folder / f"{server}.json").write_text(json.dumps({"run": result.testsRun, "failed": failed}))
     sys.exit(1 if failed else 0)
 
 

@@ -48,7 +48,7 @@ def draw_state(draw: random.Random) -> state.CloudState:
 
 def _plain(inventories: inventory.Inventories) -> inventory.Inventories:
     """Enough capacity for most requests, so that other rules decide."""
-    return {name: inventory.Inventory(held.total + 4) for name, held in inventories.items()}
+    return {name: inventory.Inventory(offer.total + 4) for name, offer in inventories.items()}
 
 
 def _uuid(draw: random.Random) -> str:
@@ -104,10 +104,10 @@ def _draw_consumers(
     for provider in base.providers.values():
         amounts = {
             name: amount
-            for name, held in provider.inventories.items()
+            for name, offer in provider.inventories.items()
             if draw.random() < 0.25
-            and held.suits_units(amount := draw.randint(1, 4))
-            and held.has_room(0, amount)
+            and offer.suits_units(amount := draw.randint(1, 4))
+            and offer.has_room(0, amount)
         }
         if amounts:
             own = _uuid(draw)

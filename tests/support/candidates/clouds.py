@@ -73,7 +73,7 @@ def group(suffix: str = "", /, **conditions: Any) -> candidate.RequestGroup:
     """``group("_A", VCPU=1, required="T1 T2|T3", forbidden="T4", member_of="A|B")``."""
     words = {key: conditions.pop(key, "").split() for key in ("required", "member_of")}
     alternatives = {
-        key: tuple(frozenset(word.split("|")) for word in found) for key, found in words.items()
+        key: tuple(frozenset(word.split("|")) for word in parts) for key, parts in words.items()
     }
     return candidate.RequestGroup(
         suffix,
@@ -95,6 +95,6 @@ def found(
 ) -> list[dict[str, dict[str, int]]]:
     """The allocations of every candidate, in order of the search."""
     return [
-        {uuid: dict(amounts) for uuid, amounts in each.allocations.items()}
-        for each in candidate_search.search(base, query(*groups, **binding))
+        {uuid: dict(amounts) for uuid, amounts in allocation_candidate.allocations.items()}
+        for allocation_candidate in candidate_search.search(base, query(*groups, **binding))
     ]

@@ -83,7 +83,7 @@ def response_of(case: Case, target: targets.Target, text: str = "") -> Answer:
 def _request(body: Mapping[str, Any]) -> Request:
     allocations = body["allocations"]
     if isinstance(allocations, list):
-        allocations = {each["resource_provider"]["uuid"]: each for each in allocations}
+        allocations = {part["resource_provider"]["uuid"]: part for part in allocations}
     mappings = body.get("mappings")
     return (
         frozenset((uuid, frozenset(e["resources"].items())) for uuid, e in allocations.items()),
@@ -93,15 +93,15 @@ def _request(body: Mapping[str, Any]) -> Request:
 
 def result_of_search(case: Case) -> Answer:
     """The result of the engine, in the API's form at the version of the case."""
-    found = [oracle.freeze(each) for each in candidate_search.search(case.base, case.query)]
-    requests = _shown(case, found)
+    answers = [oracle.freeze(each) for each in candidate_search.search(case.base, case.query)]
+    requests = _shown(case, answers)
     return Answer(requests, summaries(case, requests))
 
 
-def _shown(case: Case, found: Iterable[oracle.Answer]) -> Counter[Request]:
+def _shown(case: Case, answers: Iterable[oracle.Answer]) -> Counter[Request]:
     with_mappings = microversion.supports(case.version, "candidate mappings")
     return Counter(
-        (allocations, mappings if with_mappings else None) for allocations, mappings in found
+        (allocations, mappings if with_mappings else None) for allocations, mappings in answers
     )
 
 
@@ -148,12 +148,12 @@ def excuse(case: Case, real: Answer, ours: Answer) -> str:
     if real.fault.startswith("500") and "InvalidTextRepresentation" in real.fault:
         return "fails on PostgreSQL for a forbidden trait"
     missed = ours.requests - real.requests
-    known = not real.fault and not real.requests - ours.requests
+    is_known = not real.fault and not real.requests - ours.requests
     below_root = _sharing_below_root(case.base)
     used = [{uuid for uuid, _ in allocations} for allocations, _ in missed]
-    if known and used and all(below_root & uuids for uuids in used):
+    if is_known and used and all(below_root & uuids for uuids in used):
         return "loses sharing providers below a root"
-    if known and _are_shared(case, missed) and real.summaries == summaries(case, real.requests):
+    if is_known and _are_shared(case, missed) and real.summaries == summaries(case, real.requests):
         return "loses trees that sharing providers serve"
     return ""
 
@@ -178,9 +178,9 @@ def _are_shared(case: Case, requests: Counter[Request]) -> bool:
     """Whether sharing providers alone serve the unsuffixed group of all these requests."""
     sharing = case.base.with_trait[standard.SHARING_TRAIT]
     shared = [
-        oracle.freeze(each)
-        for each in candidate_search.search(case.base, case.query)
-        if "" in each.mappings and sharing >= set(each.mappings[""])
+        oracle.freeze(allocation_candidate)
+        for allocation_candidate in candidate_search.search(case.base, case.query)
+        if "" in allocation_candidate.mappings and sharing >= set(allocation_candidate.mappings[""])
     ]
     return not requests - _shown(case, shared)
 
@@ -206,14 +206,14 @@ def describe(case: Case, real: Answer, ours: Answer) -> list[str]:
 
 
 def _tell(base: state.CloudState, provider: record.ProviderRecord) -> str:
-    held = {
+    offers = {
         name: f"({inv.total}-{inv.reserved})*{inv.allocation_ratio}"
         f" {inv.min_unit}..{inv.max_unit}/{inv.step_size}"
         f" used {base.used(provider.uuid).get(name, 0)}"
         for name, inv in provider.inventories.items()
     }
     aggregates = [cloud_builder.AGGREGATES.index(aggregate) for aggregate in provider.aggregates]
-    return f"{provider.name}: {held} {sorted(provider.traits)} aggregates {aggregates}"
+    return f"{provider.name}: {offers} {sorted(provider.traits)} aggregates {aggregates}"
 
 
 def _renamed(line: str, names: Mapping[str, str]) -> str:

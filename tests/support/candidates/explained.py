@@ -46,10 +46,10 @@ def hosts_in_response(
 
     A response does not name the host: it is a root that meets the conditions on roots.
     """
-    found = client.list_allocation_candidates(queries.candidate_pairs(query))
+    answer = client.list_allocation_candidates(queries.candidate_pairs(query))
     return {
         base.providers[root].name
-        for request in found.requests
+        for request in answer.requests
         for root in _hosts(base, {*request.allocations, *_mapped(request.mappings or {})})
         if not base.tree[root].isdisjoint(request.allocations)
         and query.root_required <= base.providers[root].traits

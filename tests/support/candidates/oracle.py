@@ -37,7 +37,7 @@ def freeze(found: candidate.Candidate) -> Answer:
 
 def brute_force(base: state.CloudState, query: candidate.CandidateQuery) -> set[Answer]:
     """All candidates of a query, without its limit."""
-    found = set()
+    answers = set()
     for root in base.providers.values():
         if root.root_uuid != root.uuid:
             continue
@@ -45,8 +45,8 @@ def brute_force(base: state.CloudState, query: candidate.CandidateQuery) -> set[
             continue
         for choice in _choices(base, query, root):
             if _is_right(base, query, choice):
-                found.add(freeze(_candidate(query, root, choice)))
-    return found
+                answers.add(freeze(_candidate(query, root, choice)))
+    return answers
 
 
 def hosts(base: state.CloudState, query: candidate.CandidateQuery) -> set[str]:

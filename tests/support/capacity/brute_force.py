@@ -33,15 +33,15 @@ def small_state(draw: random.Random) -> state.CloudState:
     small = state.CloudState()
     providers = {
         own: dataclasses.replace(
-            each,
+            provider,
             inventories={
                 name: inventory.Inventory(
-                    draw.choice((1, 2, 3, 4)), max_unit=held.max_unit, step_size=held.step_size
+                    draw.choice((1, 2, 3, 4)), max_unit=offer.max_unit, step_size=offer.step_size
                 )
-                for name, held in each.inventories.items()
+                for name, offer in provider.inventories.items()
             },
         )
-        for own, each in base.providers.items()
+        for own, provider in base.providers.items()
     }
     small.apply(
         record.Changes(providers, traits=base.traits, resource_classes=base.resource_classes)
@@ -64,9 +64,9 @@ def with_servers(
     """The cloud with a few claimed requests."""
     for number in range(draw.randint(1, 5)):
         candidates = [
-            each
-            for each in search.search(base, draw.choice(queries))
-            if not base.tree[each.root_uuid].isdisjoint(each.allocations)
+            possible
+            for possible in search.search(base, draw.choice(queries))
+            if not base.tree[possible.root_uuid].isdisjoint(possible.allocations)
         ]
         if candidates:
             chosen = draw.choice(candidates)
@@ -100,7 +100,7 @@ def claim(base: state.CloudState, name: str, allocations: model.Allocations) -> 
 def written(base: state.CloudState, claimed: Mapping[str, model.Allocations]) -> state.CloudState:
     """A copy of the state with these allocations of consumers. Raises the engine's errors."""
     changed = draft.Draft(base, now=0.0)
-    allocation.write(changed, [allocation.Claim(*each) for each in claimed.items()])
+    allocation.write(changed, [allocation.Claim(*pair) for pair in claimed.items()])
     after = base.copy()
     after.apply(changed.changes())
     return after
@@ -135,12 +135,12 @@ def most(
 
     def largest(current: state.CloudState) -> int:
         used, best = usage(current), 0
-        for each in claims(current, query, allowed):
-            after = increased(used, each)
+        for target in claims(current, query, allowed):
+            after = increased(used, target)
             if after not in known:
                 if len(known) >= MOST_STATES:
                     raise TooManyStates
-                known[after] = largest(claim(current, f"claim {len(current.consumers)}", each))
+                known[after] = largest(claim(current, f"claim {len(current.consumers)}", target))
             best = max(best, 1 + known[after])
         return best
 
@@ -157,10 +157,10 @@ def fit(
         if at == len(queries):
             return True
         current = states[used]
-        for each in claims(current, queries[at], allowed):
-            after = increased(used, each)
+        for allocations in claims(current, queries[at], allowed):
+            after = increased(used, allocations)
             if after not in states:
-                states[after] = claim(current, f"new {at}", each)
+                states[after] = claim(current, f"new {at}", allocations)
             if rest(after, at + 1):
                 return True
         return False
@@ -191,9 +191,9 @@ def increased(used: Usage, allocations: model.Allocations) -> Usage:
 def without_trees(base: state.CloudState, roots: Collection[str]) -> Allowed:
     """Whether a candidate takes something from its own tree, and nothing from these trees."""
 
-    def allowed(found: candidate.Candidate) -> bool:
-        trees = {base.providers[uuid].root_uuid for uuid in found.allocations}
-        return found.root_uuid in trees and trees.isdisjoint(roots)
+    def allowed(allocation_candidate: candidate.Candidate) -> bool:
+        trees = {base.providers[uuid].root_uuid for uuid in allocation_candidate.allocations}
+        return allocation_candidate.root_uuid in trees and trees.isdisjoint(roots)
 
     return allowed
 

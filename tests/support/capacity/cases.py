@@ -36,9 +36,9 @@ def case(
     return Case(**{**defaults, "compute": compute or ServerHosts(), **fields})
 
 
-def of_servers(asked: Mapping[str, candidate.CandidateQuery]) -> dict[str, Case]:
+def of_servers(queries: Mapping[str, candidate.CandidateQuery]) -> dict[str, Case]:
     """The cases of servers, of which nova shows nothing but its queries."""
-    return {uuid: case(query) for uuid, query in asked.items()}
+    return {uuid: case(query) for uuid, query in queries.items()}
 
 
 def wanted(query: candidate.CandidateQuery) -> Wanted:
@@ -50,9 +50,9 @@ def hosts_of_server(base: state.CloudState, uuid: str) -> set[str]:
     """The root UUIDs of the trees in which a consumer has allocations, without shared ones."""
     consumer = base.consumers.get(uuid)
     return {
-        base.providers[each].root_uuid
-        for each in (consumer.allocations if consumer else ())
-        if standard.SHARING_TRAIT not in base.providers[each].traits
+        base.providers[provider].root_uuid
+        for provider in (consumer.allocations if consumer else ())
+        if standard.SHARING_TRAIT not in base.providers[provider].traits
     }
 
 

@@ -82,33 +82,33 @@ class Pack:
 
 def placed(
     base: state.CloudState,
-    asked: Mapping[str, candidate.CandidateQuery] = MappingProxyType({}),
+    queries: Mapping[str, candidate.CandidateQuery] = MappingProxyType({}),
     groups: Iterable[ServerGroup] = (),
 ) -> list[servers.PlacedServer]:
     """The servers of the hosts, each on its own: nova names one host for a server.
 
     A host whose tree also shares something has allocations of servers elsewhere.
     """
-    every = servers.servers_on(
-        base, hosts_of(base), cases.of_servers(asked), cases.members(base, groups)
+    on_hosts = servers.servers_on(
+        base, hosts_of(base), cases.of_servers(queries), cases.members(base, groups)
     )
-    return [each for each in every if each.root_uuid in cases.hosts_of_server(base, each.uuid)]
+    return [each for each in on_hosts if each.root_uuid in cases.hosts_of_server(base, each.uuid)]
 
 
 def moves_of(
     base: state.CloudState,
-    known: Sequence[servers.PlacedServer] | None = None,
+    placed_servers: Sequence[servers.PlacedServer] | None = None,
     more: Iterable[capacity_moves.Wanted] = (),
     groups: Iterable[ServerGroup] = (),
 ) -> capacity_moves.Moves:
     """The moves of servers to the hosts; nova has no compute node for a shared pool."""
-    known = placed(base) if known is None else known
-    roots = {each.root_uuid for each in base.providers.values()}
+    placed_servers = placed(base) if placed_servers is None else placed_servers
+    roots = {record.root_uuid for record in base.providers.values()}
     refused = dict.fromkeys(roots.difference(hosts_of(base)), "nova lists no compute node")
     budget = budgets.SearchBudget()
     return capacity_moves.Moves(
         base,
-        known,
+        placed_servers,
         budget,
         more,
         groups=cases.members(base, groups),
@@ -173,12 +173,12 @@ def targets_of(
 ) -> Iterator[model.Allocations]:
     """What a server can claim now elsewhere."""
 
-    def admitted(found: candidate.Candidate) -> bool:
+    def admitted(allocation_candidate: candidate.Candidate) -> bool:
         return (
-            is_on_host(base, found)
-            and allowed(found)
-            and admits(base, server, groups, found.root_uuid)
-            and hypervisors.accept(server, found.root_uuid)
+            is_on_host(base, allocation_candidate)
+            and allowed(allocation_candidate)
+            and admits(base, server, groups, allocation_candidate.root_uuid)
+            and hypervisors.accept(server, allocation_candidate.root_uuid)
         )
 
     return brute_force.claims(base, server.query, admitted)
@@ -187,8 +187,8 @@ def targets_of(
 def places(base: state.CloudState) -> Hashable:
     """What each consumer has, as a comparable value."""
     return frozenset(
-        (own, frozenset((key, *amounts.items()) for key, amounts in each.allocations.items()))
-        for own, each in base.consumers.items()
+        (own, frozenset((key, *amounts.items()) for key, amounts in consumer.allocations.items()))
+        for own, consumer in base.consumers.items()
     )
 
 
@@ -207,7 +207,7 @@ def has_order(
     def rest(current: state.CloudState, waiting: tuple[servers.PlacedServer, ...]) -> bool:
         if not waiting:
             return True
-        reached = frozenset(each.key for each in waiting), state_of(current)
+        reached = frozenset(placed_server.key for placed_server in waiting), state_of(current)
         if reached in failed:
             return False
         for server in waiting:
@@ -222,12 +222,12 @@ def has_order(
 
 
 def allocations_of(option: placing.Option) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
+    allocations: dict[str, dict[str, int]] = {}
     for (key, name), amount in option.amounts.items():
         if name.startswith("places of server group "):
             continue
-        found.setdefault(key, {})[name] = amount
-    return found
+        allocations.setdefault(key, {})[name] = amount
+    return allocations
 
 
 def carry_out(base: state.CloudState, planned_steps: Sequence[steps.DrainStep]) -> state.CloudState:
@@ -332,19 +332,19 @@ def draw_with_nova(
     """A cloud, its servers with conditions of nova for some, server groups, and hypervisors."""
     kind = draw.choice(("trees", "pools", "flat"))
     base = {"trees": draw_cloud, "pools": draw_pools, "flat": draw_flat}[kind](draw)
-    asked = {
+    queries = {
         own: cloud_builder.draw_query(draw, base, microversion.MAXIMUM)
         for own in sorted(base.consumers)
         if kind == "trees" and draw.random() < 0.4
     }
     groups = draw_groups(draw, base)
-    known = placed(base, asked, groups.values())
+    placed_servers = placed(base, queries, groups.values())
     hypervisors = draw_hypervisors(draw, base) if draw.random() < 0.5 else NO_HYPERVISORS
-    return base, with_answers(base, known, hypervisors), groups, hypervisors
+    return base, with_answers(base, placed_servers, hypervisors), groups, hypervisors
 
 
 def with_answers(
-    base: state.CloudState, known: Iterable[servers.PlacedServer], hypervisors: Hypervisors
+    base: state.CloudState, placed_servers: Iterable[servers.PlacedServer], hypervisors: Hypervisors
 ) -> list[servers.PlacedServer]:
     """The servers, of those that move live with what nova says about the hosts."""
     compute = cases.compute_of(base, hypervisors.of_root)
@@ -356,10 +356,10 @@ def with_answers(
         return verdicts.of(case)
 
     return [
-        dataclasses.replace(each, way=Way.LIVE_MIGRATE, answers=answers(each))
-        if each.uuid in hypervisors.live
-        else each
-        for each in known
+        dataclasses.replace(placed_server, way=Way.LIVE_MIGRATE, answers=answers(placed_server))
+        if placed_server.uuid in hypervisors.live
+        else placed_server
+        for placed_server in placed_servers
     ]
 
 

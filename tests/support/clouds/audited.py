@@ -31,17 +31,17 @@ def context(**fields: Any) -> AuditContext:
 
 def find(snapshot: Cloud, **fields: Any) -> list[AllocationFinding]:
     """All findings, except about the provider that is always stale."""
-    found = audit.find(snapshot, context(**fields))
-    return [item for item in found if item.subject.uuid != "n-gone."]
+    findings = audit.find(snapshot, context(**fields))
+    return [item for item in findings if item.subject.uuid != "n-gone."]
 
 
-def codes(found: list[AllocationFinding]) -> list[str]:
-    return [str(item.code) for item in found]
+def codes(findings: list[AllocationFinding]) -> list[str]:
+    return [str(item.code) for item in findings]
 
 
-def repaired(snapshot: Cloud, found: list[AllocationFinding]) -> dict[str, Any]:
+def repaired(snapshot: Cloud, findings: list[AllocationFinding]) -> dict[str, Any]:
     """``{consumer: its allocations after the repair}``, of consumers that change."""
-    planned = audit.plan_repair(snapshot, found)
+    planned = audit.plan_repair(snapshot, findings)
     repaired = {}
     for item in planned.changes:
         after: dict[str, dict[str, Any]] = {}

@@ -83,20 +83,20 @@ def cloud(
     **fields: Any,
 ) -> Cloud:
     """A snapshot; all consumers have generation 1 and the owner of the servers."""
-    held = allocations or {}
+    consumers = allocations or {}
     defaults: dict[str, Any] = {
         "servers": {item.uuid: item for item in servers},
         "deleted_servers": {},
         "migrations": {item.uuid: item for item in migrations},
         "hosts": values.Hosts(nodes=NODES, services=frozenset("abc")),
         "providers": provider.by_uuid(PROVIDERS),
-        "allocations": held,
-        "generations": dict.fromkeys(held, 1),
+        "allocations": consumers,
+        "generations": dict.fromkeys(consumers, 1),
         "inventories": {
-            uuid: {each: inventory.Inventory(total=total) for each, total in offers.items()}
+            uuid: {name: inventory.Inventory(total=total) for name, total in offers.items()}
             for uuid, offers in OFFERS.items()
         },
-        "owners": {uuid: Owner("p", "u", "INSTANCE") for uuid in held} | dict(owners or {}),
+        "owners": {uuid: Owner("p", "u", "INSTANCE") for uuid in consumers} | dict(owners or {}),
         "sharing": {"n-a.": ("u-nfs",), "n-b.": ("u-nfs",)},
     }
     return Cloud(**{**defaults, **fields})

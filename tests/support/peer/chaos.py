@@ -218,12 +218,12 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         proxy = self.owner
         if fate == "conflict":
             proxy.rival(request, headers)
-        status, given, text = proxy.forward(self.command, self.path, request.body, headers)
+        status, answered, text = proxy.forward(self.command, self.path, request.body, headers)
         if self.command != "GET" and status < 300:
             with proxy.lock:
                 proxy.effective_writes[self.path] += 1
         proxy.on_answer(self.command, self.path)
-        kept = {name: value for name, value in given.items() if name.lower() in ANSWERED}
+        kept = {name: value for name, value in answered.items() if name.lower() in ANSWERED}
         if fate == "cut after":
             self._cut()
         elif fate == "lose after":

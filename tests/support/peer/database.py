@@ -29,11 +29,11 @@ class Missing(Exception):
 @contextlib.contextmanager
 def postgresql() -> Iterator[str]:
     """Run PostgreSQL; yields the SQLAlchemy URL of an empty database. Raises Missing."""
-    found = sorted(POSTGRESQL_PROGRAMS.glob("*/bin/pg_ctl"))
-    if not found:
+    paths = sorted(POSTGRESQL_PROGRAMS.glob("*/bin/pg_ctl"))
+    if not paths:
         raise Missing("PostgreSQL is not installed: apt-get install postgresql")
     _require_driver("psycopg2", "psycopg2-binary")
-    programs = found[-1].parent
+    programs = paths[-1].parent
     with _folder("postgres") as folder:
         data = folder / "data"
         _run("postgres", programs / "initdb", "-D", data, "-A", "trust", "-U", "placement")

@@ -131,9 +131,9 @@ def _load_commands(manager: commandmanager.CommandManager, namespace: str) -> No
     Reading the groups of openstackclient takes more time than most commands.
     """
     if namespace not in _COMMANDS:
-        known, manager.commands = manager.commands, {}
+        wrappers, manager.commands = manager.commands, {}
         _READ_COMMANDS(manager, namespace)
-        _COMMANDS[namespace], manager.commands = manager.commands, known
+        _COMMANDS[namespace], manager.commands = manager.commands, wrappers
     manager.commands.update(_COMMANDS[namespace])
 
 

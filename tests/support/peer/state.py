@@ -165,9 +165,9 @@ class SQLState(DatabaseState):
         self._saved[name] = {table.name: self.rows(table.name) for table in self._tables}
 
     def rows(self, table: str) -> list[dict[str, Any]]:
-        (found,) = [each for each in self._tables if each.name == table]
+        (only,) = [item for item in self._tables if item.name == table]
         with self._engine.connect() as connection:
-            return [dict(row._mapping) for row in connection.execute(sqlalchemy.select(found))]
+            return [dict(row._mapping) for row in connection.execute(sqlalchemy.select(only))]
 
     def restore(self, name: str) -> None:
         with self._engine.begin() as connection:

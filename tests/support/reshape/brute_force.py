@@ -45,10 +45,10 @@ def fits(
     )
 
 
-def movable(every: Sequence[Placed], requests: Sequence[ConsumerRequest]) -> set[str]:
+def movable(placements: Sequence[Placed], requests: Sequence[ConsumerRequest]) -> set[str]:
     """The consumers that are not the same in all of these."""
     return {
         request.consumer
         for at, request in enumerate(requests)
-        if any(placed[at] != every[0][at] for placed in every)
+        if any(placed[at] != placements[0][at] for placed in placements)
     }

@@ -41,9 +41,9 @@ def cases(draw: Callable[[Any], Any]) -> Case:
     consumers = {}
     used: dict[tuple[str, str], int] = {}
     for number in range(draw(strategies.integers(0, 6))):
-        held = _held(draw, providers, used)
-        if held:
-            consumers[f"consumer{number}"] = {**held, "share": {"DISK_GB": 5}}
+        parts = _held(draw, providers, used)
+        if parts:
+            consumers[f"consumer{number}"] = {**parts, "share": {"DISK_GB": 5}}
     moves = draw(strategies.lists(_moves(providers), min_size=1, max_size=3))
     drained = [name for name in providers if "_" in name and draw(strategies.integers(0, 3)) == 0]
     for name in drained:
@@ -86,7 +86,7 @@ def _totals(names: list[str]) -> Any:
 
 def _held(draw: Any, providers: dict[str, Any], used: dict[tuple[str, str], int]) -> Any:
     """Random allocations of one consumer within the free capacity."""
-    held: dict[str, dict[str, int]] = {}
+    allocations: dict[str, dict[str, int]] = {}
     shares = strategies.lists(
         strategies.tuples(strategies.sampled_from(sorted(providers)), strategies.integers(1, 4)),
         max_size=3,
@@ -100,8 +100,8 @@ def _held(draw: Any, providers: dict[str, Any], used: dict[tuple[str, str], int]
             taken = used.get((name, resource_class), 0)
             if offered.suits_units(amount) and offered.has_room(taken, amount):
                 used[name, resource_class] = taken + amount
-                held.setdefault(name, {})[resource_class] = amount
-    return held
+                allocations.setdefault(name, {})[resource_class] = amount
+    return allocations
 
 
 def _moves(providers: dict[str, Any]) -> Any:

@@ -80,8 +80,8 @@ def changes(
     before: snapshot.TreeSnapshot | None = None,
     options: assignment.AssignOptions = PACK,
 ) -> list[change.Change]:
-    found = reshape_changes.list_changes(decided(text, before, options))
-    return sorted(found, key=change.Change.sort_key)
+    planned_changes = reshape_changes.list_changes(decided(text, before, options))
+    return sorted(planned_changes, key=change.Change.sort_key)
 
 
 def new(name: str) -> str:

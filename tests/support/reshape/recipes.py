@@ -65,8 +65,8 @@ def outcome(
 
 
 def held(after: snapshot.TreeSnapshot, consumer: str) -> dict[str, dict[str, int]]:
-    found = after.consumers[uuid_of(consumer)].allocations
-    return {after.name_of(uuid): dict(resources) for uuid, resources in found.items()}
+    allocations = after.consumers[uuid_of(consumer)].allocations
+    return {after.name_of(uuid): dict(resources) for uuid, resources in allocations.items()}
 
 
 def server(name: str, **fields: Any) -> values.Server:

@@ -86,8 +86,8 @@ class Values:
         )
 
     def generation(self, uuid: str) -> Any:
-        found = self.base.providers.get(uuid)
-        actual = found.generation if found else 0
+        record = self.base.providers.get(uuid)
+        actual = record.generation if record else 0
         if self.chance(0.88):
             return actual
         return self.pick((actual + 1, actual - 1, 0, "1", None))
@@ -159,12 +159,12 @@ class Values:
 
     def taken(self, consumer: str) -> dict[str, dict[str, Any]]:
         """The allocations of a claim: mostly of classes that the provider has."""
-        known = consumer in self.base.consumers
+        is_known = consumer in self.base.consumers
         allocations: dict[str, dict[str, Any]] = {}
         for uuid in self.several(self.provider, 0 if self.chance(0.3) else 1, 3):
             # A claim on a missing provider creates a consumer in the real service: see the
             # Conformance page.
-            if uuid not in self.base.providers and not known:
+            if uuid not in self.base.providers and not is_known:
                 continue
             offered = (
                 tuple(self.base.providers[uuid].inventories) if uuid in self.base.providers else ()
@@ -180,12 +180,12 @@ class Values:
     def claim(self, consumer: str, minor: int) -> dict[str, Any]:
         allocations = self.taken(consumer)
         body: dict[str, Any] = {
-            "allocations": {uuid: {"resources": found} for uuid, found in allocations.items()}
+            "allocations": {uuid: {"resources": amounts} for uuid, amounts in allocations.items()}
         }
         if minor < 12:
             body["allocations"] = [
-                {"resource_provider": {"uuid": uuid}, "resources": found}
-                for uuid, found in allocations.items()
+                {"resource_provider": {"uuid": uuid}, "resources": amounts}
+                for uuid, amounts in allocations.items()
             ]
         if minor >= 8:
             body["project_id"] = self.pick(("p1", "p2"))

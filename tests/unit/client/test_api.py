@@ -21,8 +21,8 @@ U = "11111111-1111-4111-8111-111111111111"
 
 
 def listing(*names: str) -> Reply:
-    found = [{**PROVIDER, "name": name, "uuid": f"uuid of {name}"} for name in names]
-    return Reply(body={"resource_providers": found})
+    providers = [{**PROVIDER, "name": name, "uuid": f"uuid of {name}"} for name in names]
+    return Reply(body={"resource_providers": providers})
 
 
 def test_a_pinned_version_needs_no_negotiation() -> None:
@@ -222,8 +222,8 @@ def test_a_name_must_match_exactly() -> None:
 def test_one_listing_finds_more_than_five_names() -> None:
     names = [f"node{number}" for number in range(9)]
     placement, app = client(listing(*names))
-    found = lookup.provider_uuids(placement, [*names, names[0], U])
-    assert found == {**{name: f"uuid of {name}" for name in names}, U: U}
+    uuids = lookup.provider_uuids(placement, [*names, names[0], U])
+    assert uuids == {**{name: f"uuid of {name}" for name in names}, U: U}
     assert len(app.requests) == 1
 
 

@@ -239,7 +239,7 @@ def test_a_command_stops_reading_after_twenty_failed_reads_in_a_row(
     failure: errors.PlacementError, attempts: int
 ) -> None:
     def read(answers: list[int]) -> int:
-        asked.append(1)
+        pauses.append(1)
         if not answers:
             raise failure
         return answers.pop()
@@ -249,17 +249,17 @@ def test_a_command_stops_reading_after_twenty_failed_reads_in_a_row(
             with pytest.raises(type(failure), match="down"):
                 retry.read(lambda: read([]))
 
-    asked: list[int] = []
+    pauses: list[int] = []
     with retry.stop_reading_after_failures():
         fail(retry.MOST_FAILURES - 1)
         assert retry.read(lambda: read([1])) == 1
-        asked.clear()
+        pauses.clear()
         with retry.stop_reading_after_failures():
             fail(retry.MOST_FAILURES)
         for _ in range(1000):
             with pytest.raises(api_errors.StoppedReading, match=r"20 reads in a row.*: down"):
                 retry.read(lambda: read([1]))
-        assert len(asked) == retry.MOST_FAILURES * attempts
+        assert len(pauses) == retry.MOST_FAILURES * attempts
     # A program that uses the library decides itself.
     fail(retry.MOST_FAILURES + 1)
     assert retry.read(lambda: read([1])) == 1

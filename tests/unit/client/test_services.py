@@ -394,16 +394,16 @@ def test_a_login_follows_redirects_within_its_host_only(
 @pytest.mark.parametrize("length", [1, 2, 5])
 def test_a_listing_whose_pages_repeat_ends_in_an_error(length: int) -> None:
     """Whatever the length of the circle: each page names an item of an earlier page last."""
-    asked: list[str] = []
+    paths: list[str] = []
 
     def ask(marker: Mapping[str, str]) -> tuple[str, Any]:
-        asked.append(marker.get("marker", ""))
-        page = [{"id": f"{len(asked) % length}"}]
+        paths.append(marker.get("marker", ""))
+        page = [{"id": f"{len(paths) % length}"}]
         return "/ports?limit=1", {"ports": page, "ports_links": [{"rel": "next"}]}
 
     with pytest.raises(errors.PlacementError, match="neutron's listing /ports has no end"):
         list(service.pages("neutron", "ports", ask))
-    assert len(asked) == length + 1
+    assert len(paths) == length + 1
 
 
 def test_every_page_of_a_listing_is_read_once() -> None:

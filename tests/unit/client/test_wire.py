@@ -64,16 +64,16 @@ def test_a_consumer_reads_back_with_the_fields_of_the_version(
     consumer: allocation.Consumer, version: Microversion
 ) -> None:
     body = wire.consumer_body(consumer, version)
-    known = consumer
+    shown = consumer
     if not microversion.supports(version, "allocation project and user"):
-        known = dataclasses.replace(known, project_id=None, user_id=None)
+        shown = dataclasses.replace(shown, project_id=None, user_id=None)
     if not microversion.supports(version, "consumer generation"):
-        known = dataclasses.replace(known, generation=None)
+        shown = dataclasses.replace(shown, generation=None)
     if not microversion.supports(version, "consumer types"):
-        known = dataclasses.replace(known, consumer_type=None)
-    assert wire.read_consumer(consumer.uuid, response(body, version)) == known
+        shown = dataclasses.replace(shown, consumer_type=None)
+    assert wire.read_consumer(consumer.uuid, response(body, version)) == shown
     full = wire.read_consumer_allocations(consumer.uuid, response(body, version))
-    assert full == (known, dict.fromkeys(consumer.allocations, 3))
+    assert full == (shown, dict.fromkeys(consumer.allocations, 3))
 
 
 @pytest.mark.parametrize(
@@ -89,8 +89,8 @@ def test_an_allocation_body_has_exactly_the_keys_of_its_version(minor: int, coun
 
 @given(held=inventories, generation=st.integers(0))
 def test_inventories_read_back(held: dict[str, inventory.Inventory], generation: int) -> None:
-    found = wire.read_inventories(wire.inventories_body(generation, held))
-    assert found == responses.ProviderInventories(generation, held)
+    provider_inventories = wire.read_inventories(wire.inventories_body(generation, held))
+    assert provider_inventories == responses.ProviderInventories(generation, held)
 
 
 def test_missing_fields_of_an_inventory_have_defaults() -> None:
@@ -142,9 +142,9 @@ def test_both_forms_of_candidates_give_the_same_values(allocations: Any) -> None
         "allocation_requests": [{"allocations": allocations}],
         "provider_summaries": {"p": SUMMARY},
     }
-    found = wire.read_candidates(body)
-    assert found.requests == (responses.AllocationRequest({"p": {"VCPU": 2}}),)
-    assert found.summaries == {
+    answer = wire.read_candidates(body)
+    assert answer.requests == (responses.AllocationRequest({"p": {"VCPU": 2}}),)
+    assert answer.summaries == {
         "p": responses.ProviderSummary({"VCPU": responses.ResourceSummary(8, 1)})
     }
 
@@ -152,18 +152,18 @@ def test_both_forms_of_candidates_give_the_same_values(allocations: Any) -> None
 def test_candidates_of_1_34_have_mappings_traits_and_trees() -> None:
     summary = {**SUMMARY, "traits": ["T"], "root_provider_uuid": "r", "parent_provider_uuid": None}
     request = {"allocations": {}, "mappings": {"_A": ["p", "q"]}}
-    found = wire.read_candidates(
+    answer = wire.read_candidates(
         {"allocation_requests": [request], "provider_summaries": {"p": summary}}
     )
-    assert found.requests[0].mappings == {"_A": ("p", "q")}
-    assert (found.summaries["p"].traits, found.summaries["p"].root_uuid) == (("T",), "r")
+    assert answer.requests[0].mappings == {"_A": ("p", "q")}
+    assert (answer.summaries["p"].traits, answer.summaries["p"].root_uuid) == (("T",), "r")
 
 
 def test_a_reshape_body_has_generations_and_all_allocations() -> None:
     provider, consumer = str(uuid.uuid4()), str(uuid.uuid4())
-    held = {provider: responses.ProviderInventories(5, {"VCPU": inventory.Inventory(total=4)})}
+    offers = {provider: responses.ProviderInventories(5, {"VCPU": inventory.Inventory(total=4)})}
     who = allocation.Consumer(consumer, {provider: {"VCPU": 1}}, "p", "u", 2)
-    body = wire.reshape_body(held, [who], Microversion(1, 37))
+    body = wire.reshape_body(offers, [who], Microversion(1, 37))
     assert body["inventories"][provider]["resource_provider_generation"] == 5
     assert body["allocations"][consumer] == {
         "allocations": {provider: {"resources": {"VCPU": 1}}},
@@ -225,9 +225,9 @@ def test_a_query_is_formatted_group_by_group() -> None:
 
 
 def test_more_than_one_group_needs_a_policy() -> None:
-    one, two = RequestGroup("1", {"VCPU": 1}), RequestGroup("2", {"VCPU": 1})
-    assert ("group_policy", "none") in query.candidate_pairs(CandidateQuery((one, two)))
-    assert len(query.candidate_pairs(CandidateQuery((one,)))) == 1
+    group, two = RequestGroup("1", {"VCPU": 1}), RequestGroup("2", {"VCPU": 1})
+    assert ("group_policy", "none") in query.candidate_pairs(CandidateQuery((group, two)))
+    assert len(query.candidate_pairs(CandidateQuery((group,)))) == 1
 
 
 @pytest.mark.parametrize(
@@ -276,8 +276,8 @@ def test_a_query_is_parsed_from_each_form_in_a_log(text: str) -> None:
 def test_a_query_is_read_as_it_was_formatted(number: int) -> None:
     draw = random.Random(f"query {number}")
     request = cloud_builder.draw_query(draw, cloud_builder.draw_state(draw), microversion.MAXIMUM)
-    found = query.read_candidates(query.candidate_pairs(request))
-    assert set(constraint.constraints_of(found)) == set(constraint.constraints_of(request))
+    parsed = query.read_candidates(query.candidate_pairs(request))
+    assert set(constraint.constraints_of(parsed)) == set(constraint.constraints_of(request))
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ BETWEEN = {Kind.ISOLATE, Kind.SAME_SUBTREE}
 
 
 def test_each_constraint_is_a_parameter_of_the_query() -> None:
-    assert [str(each) for each in constraint.constraints_of(QUERY)] == [
+    assert [str(condition) for condition in constraint.constraints_of(QUERY)] == [
         "resources=VCPU:2",
         "resources=DISK_GB:5",
         "resources_G=VGPU:1",
@@ -50,12 +50,12 @@ def test_a_query_without_a_constraint_has_the_others(seed: int) -> None:
     draw = random.Random(seed)
     base = cloud_builder.draw_state(draw)
     query = cloud_builder.draw_query(draw, base, cloud_builder.draw_version(draw))
-    every = constraint.constraints_of(query)
+    conditions = constraint.constraints_of(query)
     assert constraint.without(query, []) == query
-    for removed in every:
+    for removed in conditions:
         left = constraint.constraints_of(constraint.without(query, [removed]))
         assert removed not in left
-        lost = set(every) - set(left)
+        lost = set(conditions) - set(left)
         # A group that is removed loses its other conditions, and its place between groups.
         assert {each.suffix for each in lost if each.kind not in BETWEEN} <= {removed.suffix}
         if len(constraint.without(query, [removed]).groups) == len(query.groups):

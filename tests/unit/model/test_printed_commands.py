@@ -187,8 +187,8 @@ def evacuated(name: str) -> None:
     host = name or "7"
     compute = ServerHosts(values.Hosts(compute_services=(values.ComputeService(host),)))
     server = values.Server(UUID, host=host, vm_state="active")
-    asked = clouds.query(clouds.group(VCPU=1))
-    verdict.refusal(cases.case(asked, compute, way=Way.EVACUATE, server=server))
+    query = clouds.query(clouds.group(VCPU=1))
+    verdict.refusal(cases.case(query, compute, way=Way.EVACUATE, server=server))
 
 
 def unallocated(name: str) -> None:
@@ -440,7 +440,7 @@ def is_like(value: Any, plain: Any, names: tuple[str, ...]) -> bool:
         return all(is_like(value.get(key), plain.get(key), names) for key in keys)
     if isinstance(value, list | tuple):
         pairs = itertools.zip_longest(value, plain)
-        return all(is_like(one, other, names) for one, other in pairs)
+        return all(is_like(argument, other, names) for argument, other in pairs)
     if isinstance(value, pathlib.Path):
         return value in map(pathlib.Path, names if str(plain) == PLAIN else [str(plain)])
     return value in (names if plain == PLAIN else (plain,))

@@ -10,8 +10,8 @@ from osc_placement.model import recording
 
 def test_responses_are_those_that_were_given() -> None:
     bodies = {"GET /a": {"ratio": 1.5, "names": ["ä"]}, "GET /b": []}
-    found = recording.CompressedResponses(
+    responses = recording.CompressedResponses(
         (request, json.dumps(body).encode()) for request, body in bodies.items()
     )
-    assert dict(found) == bodies
-    assert len(found) == 2
+    assert dict(responses) == bodies
+    assert len(responses) == 2

@@ -100,7 +100,7 @@ def neutron(*agents: dict[str, Any]) -> api.RecordedNeutron:
 
 
 def test_only_agents_with_resources_are_returned() -> None:
-    found = api.agents(
+    agents = api.agents(
         neutron(
             {"host": "a", "agent_type": "DHCP agent", "configurations": {}},
             {
@@ -132,11 +132,11 @@ def test_only_agents_with_resources_are_returned() -> None:
             },
         )
     )
-    assert found == [
+    assert agents == [
         api.Agent("b", "NIC Switch agent", {"ens1": "b.example"}, frozenset({"ens2"})),
         api.Agent("c", "Open vSwitch agent", {}, frozenset(), frozenset({"c", "c.example"}), False),
     ]
-    assert found[0].provider_name == "b:NIC Switch agent"
+    assert agents[0].provider_name == "b:NIC Switch agent"
 
 
 def test_a_neutron_without_agents_has_none() -> None:

@@ -89,11 +89,11 @@ def test_the_policy_rule_is_parsed_from_a_refusal() -> None:
 
 def test_a_recording_answers_like_nova() -> None:
     recorded = api.RecordedNova(testing.sample_nova("12-hosts"), "12-hosts")
-    found = servers.read_hosts(recorded)
+    hosts = servers.read_hosts(recorded)
     assert len(api.host_aggregates(recorded)) == 8
-    assert len(found.nodes) == 15
-    assert [len(nodes) for nodes in found.of_host().values()] == [1] * 12 + [3]
-    assert "ghost-nonode" in found.services
+    assert len(hosts.nodes) == 15
+    assert [len(nodes) for nodes in hosts.of_host().values()] == [1] * 12 + [3]
+    assert "ghost-nonode" in hosts.services
 
 
 GROUP = {"id": "g", "name": "g", "policy": "affinity", "members": []}
@@ -178,9 +178,9 @@ def test_the_first_response_sets_the_clock_offset(headers: dict[str, str], is_ah
 
     opened.compute.request = with_headers
     nova = api.SessionNova(opened)
-    found = api.clock_offset(nova)
-    assert (found > datetime.timedelta(days=1)) is is_ahead
-    assert api.clock_offset(nova) == found
+    offset = api.clock_offset(nova)
+    assert (offset > datetime.timedelta(days=1)) is is_ahead
+    assert api.clock_offset(nova) == offset
     assert len(opened.requests) == 1
 
 

@@ -137,7 +137,7 @@ def test_ignored_extra_specs_are_ignored(key: str, value: str) -> None:
 
 
 def test_each_suffix_is_a_request_group() -> None:
-    found = request(
+    server_request = request(
         {
             "resources1:VGPU": "1",
             "trait1:CUSTOM_A": "required",
@@ -149,7 +149,7 @@ def test_each_suffix_is_a_request_group() -> None:
         }
     )
     traits = ((frozenset({"CUSTOM_A"}),), frozenset({"CUSTOM_B"}))
-    assert found == flavor.ServerRequest(
+    assert server_request == flavor.ServerRequest(
         {
             "": candidate.RequestGroup("", USUAL, (frozenset({"CUSTOM_C"}),)),
             "1": candidate.RequestGroup("1", {"VGPU": 1}, *traits),
@@ -157,13 +157,13 @@ def test_each_suffix_is_a_request_group() -> None:
         },
         isolate=True,
     )
-    assert found.is_granular
-    assert found.total() == {**USUAL, "VGPU": 1, "CUSTOM_VF": 2}
+    assert server_request.is_granular
+    assert server_request.total() == {**USUAL, "VGPU": 1, "CUSTOM_VF": 2}
 
 
 def test_a_class_in_any_group_replaces_the_flavors_amount() -> None:
-    found = request({"resources1:VCPU": "3", "resources2:DISK_GB": "0"}).groups
-    assert {suffix: group.resources for suffix, group in found.items()} == {
+    groups = request({"resources1:VCPU": "3", "resources2:DISK_GB": "0"}).groups
+    assert {suffix: group.resources for suffix, group in groups.items()} == {
         "": {"MEMORY_MB": 2048},
         "1": {"VCPU": 3},
     }
@@ -195,8 +195,8 @@ def test_a_device_profile_is_unknown_and_a_pci_alias_depends_on_the_host() -> No
     assert request({"accel:device_profile": "dp1"}).unknown == (
         "only Cyborg knows the resources of the device profile dp1",
     )
-    found = request({"pci_passthrough:alias": "a1:2, b1:1"})
-    assert (found.pci_aliases, found.unknown) == (("a1", "b1"), ())
+    server_request = request({"pci_passthrough:alias": "a1:2, b1:1"})
+    assert (server_request.pci_aliases, server_request.unknown) == (("a1", "b1"), ())
 
 
 def test_a_hidden_image_leaves_classes_undecided() -> None:

@@ -58,27 +58,27 @@ def _hypervisor(name: str) -> dict[str, Any]:
 
 def test_hypervisors_are_read_in_pages() -> None:
     cloud = Cells(near=1000, far=1500)
-    found = servers.read_hosts(cloud)
-    assert [node.host for node in found.nodes] == cloud.near + cloud.far
-    assert found.nodes[0] == values.ComputeNode("near-0000", "near-0000.example.org", "near-0000")
+    hosts = servers.read_hosts(cloud)
+    assert [node.host for node in hosts.nodes] == cloud.near + cloud.far
+    assert hosts.nodes[0] == values.ComputeNode("near-0000", "near-0000.example.org", "near-0000")
     assert len(cloud.requests) == 1 + 3
     assert cloud.versions == {("/os-services", "2.69"), ("/os-hypervisors/detail", "2.53")}
-    assert found.unreachable == frozenset()
+    assert hosts.unreachable == frozenset()
 
 
 @pytest.mark.parametrize("near", [0, 1, 15, 16, 999, 1000, 1003])
 def test_with_a_cell_down_its_hosts_and_the_nodes_of_other_cells_are_found(near: int) -> None:
     cloud = Cells(near=near, far=3, down=True)
-    found = servers.read_hosts(cloud)
-    assert found.unreachable == set(cloud.far)
-    assert found.services == set(cloud.near + cloud.far)
-    assert [node.host for node in found.nodes] == cloud.near
+    hosts = servers.read_hosts(cloud)
+    assert hosts.unreachable == set(cloud.far)
+    assert hosts.services == set(cloud.near + cloud.far)
+    assert [node.host for node in hosts.nodes] == cloud.near
     assert len(cloud.requests) <= 1 + 2 + 10
 
 
 def test_an_old_nova_does_not_list_cells_that_are_down() -> None:
-    found = servers.read_hosts(Cells(near=2, far=0, version="2.53"))
-    assert (found.lists_down_cells, len(found.nodes)) == (False, 2)
+    hosts = servers.read_hosts(Cells(near=2, far=0, version="2.53"))
+    assert (hosts.lists_down_cells, len(hosts.nodes)) == (False, 2)
 
 
 def test_a_refused_page_is_an_error_when_no_cell_is_down(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -92,22 +92,22 @@ def test_equal_values_of_servers_are_one_object() -> None:
     cloud = large.LargeCloud(1, 0, 100)
     # Only parsed JSON has an object for each value.
     nova = api.RecordedNova(json.loads(json.dumps(cloud.nova())), "recorded")
-    found = servers.servers(nova)
+    nova_servers = servers.servers(nova)
     for field in ("project_id", "user_id", "host", "node", "status", "flavor", "flavor_name"):
-        each = [getattr(one, field) for one in found]
+        each = [getattr(server, field) for server in nova_servers]
         assert len(set(map(id, each))) == len(set(map(str, each))), field
-    assert len({id(one.image_properties) for one in found}) == 1
+    assert len({id(server.image_properties) for server in nova_servers}) == 1
 
 
 def test_flavors_with_different_extra_specs_stay_different() -> None:
     answers = json.loads(json.dumps(large.LargeCloud(1, 0, 2).nova()))
     listed = answers["GET /v2.1/servers/detail?all_tenants=1"]["servers"]
     listed[1]["flavor"] = listed[0]["flavor"] | {"extra_specs": {"hw:cpu_policy": "dedicated"}}
-    one, other = servers.servers(api.RecordedNova(answers, "recorded"))
-    assert one.flavor is not None
-    assert not one.flavor.extra_specs
+    server, other = servers.servers(api.RecordedNova(answers, "recorded"))
+    assert server.flavor is not None
+    assert not server.flavor.extra_specs
     assert other.flavor == dataclasses.replace(
-        one.flavor, extra_specs={"hw:cpu_policy": "dedicated"}
+        server.flavor, extra_specs={"hw:cpu_policy": "dedicated"}
     )
 
 

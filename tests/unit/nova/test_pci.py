@@ -104,9 +104,9 @@ def test_a_nova_conf_has_several_entries(tmp_path: pathlib.Path) -> None:
 def test_a_file_without_device_spec_judges_nothing(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "nova.conf"
     path.write_text("[DEFAULT]\n")
-    found = pci.read_device_spec(path)
+    configuration = pci.read_device_spec(path)
     assert GPU is not None
-    assert (found.specs, found.matches(GPU)) == (None, None)
+    assert (configuration.specs, configuration.matches(GPU)) == (None, None)
 
 
 @pytest.mark.parametrize(

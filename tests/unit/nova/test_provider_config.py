@@ -55,10 +55,10 @@ def test_files_are_merged_by_provider(tmp_path: pathlib.Path) -> None:
             ("d", "meta: {schema_version: '1.2'}"),
         )
     ]
-    found = provider_config.read(paths)
-    assert found.inventories["EXAMPLE_RESOURCE_PROVIDER"] == {"CUSTOM_EXAMPLE_RESOURCE_CLASS"}
-    assert found.traits["EXAMPLE_RESOURCE_PROVIDER"] == {"CUSTOM_EXAMPLE_TRAIT", "CUSTOM_A"}
-    assert found.traits[provider_config.COMPUTE_NODE] == {"CUSTOM_B"}
+    config = provider_config.read(paths)
+    assert config.inventories["EXAMPLE_RESOURCE_PROVIDER"] == {"CUSTOM_EXAMPLE_RESOURCE_CLASS"}
+    assert config.traits["EXAMPLE_RESOURCE_PROVIDER"] == {"CUSTOM_EXAMPLE_TRAIT", "CUSTOM_A"}
+    assert config.traits[provider_config.COMPUTE_NODE] == {"CUSTOM_B"}
 
 
 @pytest.mark.parametrize(

@@ -110,8 +110,8 @@ def test_all_of_a_consumer_is_written_and_restored(client: embedded.Client) -> N
         before, allocations={HOST: {"VCPU": 1}, OTHER: {"VCPU": 2}}, project_id="acme"
     )
     planned = plan.make([allocations.planned("vm-1", before, after)])
-    known = {planned.changes[0].key: allocations.observed(before)}
-    report = run(client, plan.ObservedPlan(planned, known))
+    before_of = {planned.changes[0].key: allocations.observed(before)}
+    report = run(client, plan.ObservedPlan(planned, before_of))
     assert client.show_allocations(uuid_of(1)) == dataclasses.replace(after, generation=2)
     taken = file.read(report.undo_path)  # type: ignore[arg-type]
     plans.undo_file(client, taken, report.undo_path, apply.Options())  # type: ignore[arg-type]

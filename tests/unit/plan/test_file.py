@@ -53,10 +53,10 @@ def test_only_the_owner_can_read_the_files() -> None:
     finally:
         os.umask(before)
     assert {report.plan_path, report.undo_path} != {None}
-    found = list(plan_file.state_directory().rglob("*"))
-    modes = {stat.S_IMODE(path.stat().st_mode) for path in found if path.is_file()}
-    folders = {stat.S_IMODE(path.stat().st_mode) for path in found if path.is_dir()}
-    assert sorted(path.suffix for path in found if path.is_file()) == [".json", ".json", ".jsonl"]
+    paths = list(plan_file.state_directory().rglob("*"))
+    modes = {stat.S_IMODE(path.stat().st_mode) for path in paths if path.is_file()}
+    folders = {stat.S_IMODE(path.stat().st_mode) for path in paths if path.is_dir()}
+    assert sorted(path.suffix for path in paths if path.is_file()) == [".json", ".json", ".jsonl"]
     assert (modes, folders) == ({0o600}, {0o700})
 
 
@@ -183,7 +183,7 @@ def test_no_module_creates_a_file_that_others_can_read() -> None:
 
 def _creates(call: ast.Call) -> bool:
     name = getattr(call.func, "attr", getattr(call.func, "id", ""))
-    modes = [one.value for one in ast.walk(call) if isinstance(one, ast.Constant)]
+    modes = [node.value for node in ast.walk(call) if isinstance(node, ast.Constant)]
     writes = any(isinstance(mode, str) and mode.strip("bt+") in {"w", "a", "x"} for mode in modes)
     is_private = any(keyword.arg == "opener" for keyword in call.keywords)
     opens = name == "open" and writes and not is_private

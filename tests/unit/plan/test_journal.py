@@ -149,32 +149,32 @@ def test_undo_says_that_the_end_of_a_journal_is_lost(tmp_path: pathlib.Path) -> 
 
 
 def only() -> journal.Record:
-    (found,) = journal.read_all().found
-    return found
+    (record,) = journal.read_all().found
+    return record
 
 
 def test_a_finished_plan_is_applied_and_can_be_undone(state_home: pathlib.Path) -> None:
     client = embedded.Client(embedded.hosts(3))
     report = amend(client, RATIO)
-    found = only()
-    assert (found.status, found.changes, found.applied) == (journal.PlanStatus.APPLIED, 3, 3)
-    assert (found.command, found.target) == ("a test", client.target)
-    assert found.undo_file == report.undo_path
-    assert found.plan is None
+    record = only()
+    assert (record.status, record.changes, record.applied) == (journal.PlanStatus.APPLIED, 3, 3)
+    assert (record.command, record.target) == ("a test", client.target)
+    assert record.undo_file == report.undo_path
+    assert record.plan is None
 
 
 def test_a_limited_plan_is_unfinished_until_it_is_continued(tmp_path: pathlib.Path) -> None:
     client = embedded.Client(embedded.hosts(3))
     path = tmp_path / "plan.json"
     amend(client, RATIO, max_count=2, plan_out=path)
-    found = only()
-    assert (found.status, found.applied, found.plan) == (journal.PlanStatus.UNFINISHED, 2, path)
+    record = only()
+    assert (record.status, record.applied, record.plan) == (journal.PlanStatus.UNFINISHED, 2, path)
     plans.apply_file(client, plan_file.read(path), path, apply.Options())
     assert (only().status, only().applied) == (journal.PlanStatus.APPLIED, 3)
     plans.undo_file(client, plan_file.read(path), path)
-    found = only()
-    assert (found.status, found.undone, found.undo_file) == (journal.PlanStatus.UNDONE, 3, None)
-    assert found.command == "a test"
+    record = only()
+    assert (record.status, record.undone, record.undo_file) == (journal.PlanStatus.UNDONE, 3, None)
+    assert record.command == "a test"
 
 
 def test_a_killed_run_is_unfinished(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -200,9 +200,9 @@ def test_a_stale_plan_has_the_status_nothing_applied(tmp_path: pathlib.Path) -> 
     assert journal.read_all() == journal.Records([], [])
     amend(client, "VCPU:allocation_ratio=30")
     plans.apply_file(client, plan_file.read(path), path, apply.Options())
-    found = {item.status: item for item in journal.read_all().found}
-    assert found.keys() == {journal.PlanStatus.APPLIED, journal.PlanStatus.NOTHING}
-    assert found[journal.PlanStatus.NOTHING].undo_file is None
+    records = {item.status: item for item in journal.read_all().found}
+    assert records.keys() == {journal.PlanStatus.APPLIED, journal.PlanStatus.NOTHING}
+    assert records[journal.PlanStatus.NOTHING].undo_file is None
 
 
 def test_a_rehearsal_is_listed_for_its_file_and_keeps_the_undo_file_of_the_real_run(
@@ -222,11 +222,11 @@ def test_a_rehearsal_is_listed_for_its_file_and_keeps_the_undo_file_of_the_real_
     rehearsed = plans.apply_file(snapshot, stored, path, apply.Options())
     assert rehearsed.undo_path not in (None, real.undo_path)
     assert real.undo_path.read_text() == before
-    found = {item.target: item for item in journal.read_all().found}
-    assert found.keys() == {"the cloud", "a snapshot"}
-    assert [found[name].applied for name in ("the cloud", "a snapshot")] == [2, 3]
-    assert found["a snapshot"].undo_file == rehearsed.undo_path
-    ((plan_id,), digest) = ({item.id for item in found.values()}, stored.digest)
+    records = {item.target: item for item in journal.read_all().found}
+    assert records.keys() == {"the cloud", "a snapshot"}
+    assert [records[name].applied for name in ("the cloud", "a snapshot")] == [2, 3]
+    assert records["a snapshot"].undo_file == rehearsed.undo_path
+    ((plan_id,), digest) = ({item.id for item in records.values()}, stored.digest)
     assert digest.startswith(f"sha256:{plan_id}")
     assert journal.undo_file_of(plan_id, "the cloud") == real.undo_path
     assert journal.undo_file_of(plan_id, "a snapshot") == rehearsed.undo_path

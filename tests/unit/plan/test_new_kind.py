@@ -74,12 +74,12 @@ def client() -> embedded.Client:
 
 def plan_classes(client: api.Client, names: tuple[str, ...] = NAMES) -> plan.ObservedPlan:
     """Create the classes that do not exist."""
-    known = set(client.list_resource_classes())
+    classes = set(client.list_resource_classes())
     absent, present = ClassState(exists=False), ClassState(exists=True)
     return plan.ObservedPlan(
         plan.make(
             change.Skipped(TYPE.name, change.Subject(name, name), present, present, unchanged=True)
-            if name in known
+            if name in classes
             else change.Change(TYPE.name, change.Subject(name, name), absent, present)
             for name in names
         )

@@ -258,8 +258,8 @@ def test_a_plan_of_a_snapshot_is_accepted_on_its_cloud_and_on_other_snapshots_of
 
 def test_the_order_of_the_input_does_not_change_the_plan() -> None:
     seen = [
-        batch.ChosenMembership(one, 1, {"CUSTOM_A": index % 2 == 0})
-        for index, one in enumerate(embedded.Client(embedded.hosts(9)).list_providers())
+        batch.ChosenMembership(host, 1, {"CUSTOM_A": index % 2 == 0})
+        for index, host in enumerate(embedded.Client(embedded.hosts(9)).list_providers())
     ]
     request = batch.MembershipRequest(add=("CUSTOM_A",))
     assert batch.decide_traits(seen, request) == batch.decide_traits(seen[::-1], request)

@@ -59,8 +59,8 @@ def test_a_dry_run_that_reads_the_cloud_again_exits_as_the_run(status: str, code
 
 
 def test_the_summary_counts_each_status() -> None:
-    found = report(Status.APPLIED, Status.APPLIED, Status.STALE)
-    assert found.summary() == "2 applied, 1 stale"
+    run = report(Status.APPLIED, Status.APPLIED, Status.STALE)
+    assert run.summary() == "2 applied, 1 stale"
     assert report().summary() == "nothing"
 
 

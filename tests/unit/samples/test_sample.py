@@ -16,11 +16,11 @@ def test_the_names_are_sorted_by_size() -> None:
 def test_references_in_a_cloud_exist(name: str, providers: int) -> None:
     cloud = testing.sample_cloud(name)
     assert len(cloud["providers"]) == providers
-    known = set(cloud["providers"])
-    assert {entry["parent"] for entry in cloud["providers"].values()} - {None} <= known
+    uuids = set(cloud["providers"])
+    assert {entry["parent"] for entry in cloud["providers"].values()} - {None} <= uuids
     assert {
         provider for entry in cloud["consumers"].values() for provider in entry["allocations"]
-    } <= known
+    } <= uuids
 
 
 def test_each_call_returns_a_new_document() -> None:

@@ -36,10 +36,10 @@ def spec(
 
 
 def parameters(server: request.ServerSpec, **options: Any) -> str:
-    found = request.request_to_placement(
+    nova_request = request.request_to_placement(
         server, AGGREGATES, nova_options.SchedulerOptions(**options)
     )
-    return query.encode(query.candidate_pairs(found.query)).removeprefix("?")
+    return query.encode(query.candidate_pairs(nova_request.query)).removeprefix("?")
 
 
 def test_a_plain_flavor_gives_resources_and_the_compute_status() -> None:
@@ -52,8 +52,8 @@ def test_every_part_has_a_source_in_the_order_of_nova() -> None:
         {"trait:CUSTOM_B": "required", "hw_tpm_version": "2.0"},
         availability_zone="az1",
     )
-    found = request.request_to_placement(server, AGGREGATES)
-    assert {str(part): str(where) for part, where in found.sources.items()} == {
+    nova_request = request.request_to_placement(server, AGGREGATES)
+    assert {str(part): str(where) for part, where in nova_request.sources.items()} == {
         "resources=VGPU:1": "flavor extra specs: resources:VGPU=1",
         "resources=PCPU:4": "CPU pinning: hw:cpu_policy=dedicated",
         "resources=MEMORY_MB:2048": "flavor: ram=2048",
@@ -70,7 +70,7 @@ def test_every_part_has_a_source_in_the_order_of_nova() -> None:
             "request filter: TPM secret security: image hw_tpm_version=2.0, default user"
         ),
     }
-    assert set(found.sources) == set(constraint.constraints_of(found.query))
+    assert set(nova_request.sources) == set(constraint.constraints_of(nova_request.query))
 
 
 @pytest.mark.parametrize(
@@ -156,25 +156,25 @@ def test_a_flavor_that_gives_no_valid_query_is_an_error(
 
 
 def test_what_only_cyborg_requests_is_not_checked() -> None:
-    found = request.request_to_placement(spec({"accel:device_profile": "gpu"}))
-    assert found.query.root_required == {"COMPUTE_ACCELERATORS"}
-    assert found.caveats.doubts == ("only Cyborg knows the resources of the device profile gpu",)
+    sent = request.request_to_placement(spec({"accel:device_profile": "gpu"}))
+    assert sent.query.root_required == {"COMPUTE_ACCELERATORS"}
+    assert sent.caveats.doubts == ("only Cyborg knows the resources of the device profile gpu",)
 
 
 def test_what_is_not_known_is_listed() -> None:
-    found = request.request_to_placement(
+    nova_request = request.request_to_placement(
         request.ServerSpec(flavor.Flavor(1, 1, 1), availability_zone="moon"),
         AGGREGATES,
         nova_options.SchedulerOptions(limit_tenants_to_placement_aggregate=True),
     )
-    assert [text.partition(":")[0] for text in found.caveats.assumed] == [
+    assert [text.partition(":")[0] for text in nova_request.caveats.assumed] == [
         "the image has no properties that change the request",
         "no project is given",
         "no host aggregate has the availability zone moon",
         request.OWNER_UNKNOWN.partition(":")[0],
         "nova.conf is not given",
     ]
-    off = found.caveats.assumed[-1].rpartition(": ")[2].split(", ")
+    off = nova_request.caveats.assumed[-1].rpartition(": ")[2].split(", ")
     assert off == [
         "image type support", "isolated aggregates", "image metadata", "routed networks",
     ]  # fmt: skip
@@ -198,8 +198,8 @@ def test_a_nova_conf_sets_the_options(tmp_path: pathlib.Path) -> None:
         '[pci]\nalias = {"name": "gpu", "resource_class": "h100", "traits": "a"}\n'
         "[other]\nunknown = 1\n"
     )
-    found = nova_options.read_nova_conf(path, nova_options.SchedulerOptions(owner=True))
-    assert found == nova_options.SchedulerOptions(
+    options = nova_options.read_nova_conf(path, nova_options.SchedulerOptions(owner=True))
+    assert options == nova_options.SchedulerOptions(
         max_placement_results=50,
         limit_tenants_to_placement_aggregate=True,
         owner=True,
@@ -216,8 +216,8 @@ def test_a_nova_conf_sets_the_options(tmp_path: pathlib.Path) -> None:
         },
     )
     path.write_text("[scheduler]\n")
-    found = nova_options.read_nova_conf(path, found)
-    assert found.enabled_filters == nova_options.DEFAULT_FILTERS
+    options = nova_options.read_nova_conf(path, options)
+    assert options.enabled_filters == nova_options.DEFAULT_FILTERS
 
 
 @pytest.mark.parametrize("text", ["[scheduler]\nmax_placement_results = many\n", "no section"])
@@ -229,10 +229,10 @@ def test_an_invalid_nova_conf_is_an_error_that_names_it(tmp_path: pathlib.Path, 
 
 
 def by_release(specs: Mapping[str, str], image: Mapping[str, str], *releases: int) -> list[str]:
-    found = request.requests_by_release(spec(specs, image), AGGREGATES, None, releases)
+    requests = request.requests_by_release(spec(specs, image), AGGREGATES, None, releases)
     return [
         f"{single.title}: {query.encode(query.candidate_pairs(single.query)).removeprefix('?')}"
-        for single in found
+        for single in requests
     ]
 
 
@@ -313,9 +313,9 @@ def test_a_release_that_refuses_a_flavor_is_named() -> None:
     specs = {"hw:mem_encryption": "true", "hw:mem_encryption_model": "amd-sev-snp"}
     image = {"hw_firmware_type": "uefi", "hw_firmware_stateless": "true"}
     options = nova_options.SchedulerOptions(owner=False)
-    [found] = request.requests_by_release(spec(specs, image), (), options, releases=(33, 34))
-    assert found.releases == (34,)
-    assert "nova 33 refuses it" in found.caveats.doubts[-1]
+    [nova_request] = request.requests_by_release(spec(specs, image), (), options, releases=(33, 34))
+    assert nova_request.releases == (34,)
+    assert "nova 33 refuses it" in nova_request.caveats.doubts[-1]
     with pytest.raises(errors.InvalidInput, match="not one of"):
         request.requests_by_release(spec(specs, image), releases=(32, 33))
 
@@ -335,9 +335,9 @@ def test_the_version_of_the_compute_api_tells_the_releases(
 
 def test_encrypted_memory_without_an_image_is_assumed_to_have_one() -> None:
     embedded = flavor.Flavor(4, 2048, 20, extra_specs={"hw:mem_encryption": "true"})
-    found = request.request_to_placement(request.ServerSpec(embedded, "m1"))
-    assert "MEM_ENCRYPTION_CONTEXT" in query.encode(query.candidate_pairs(found.query))
-    assert "the image has hw_firmware_type=uefi for encrypted memory" in found.caveats.assumed
+    sent = request.request_to_placement(request.ServerSpec(embedded, "m1"))
+    assert "MEM_ENCRYPTION_CONTEXT" in query.encode(query.candidate_pairs(sent.query))
+    assert "the image has hw_firmware_type=uefi for encrypted memory" in sent.caveats.assumed
 
 
 ALIASES = ('{"name": "gpu", "vendor_id": "10de", "product_id": "2330", "traits": "custom_a"}',)
@@ -366,10 +366,10 @@ def test_each_pci_device_is_a_group_of_its_own() -> None:
 def test_devices_that_are_not_in_the_query_are_not_checked(
     options: Mapping[str, Any], reason: str
 ) -> None:
-    found = request.request_to_placement(
+    nova_request = request.request_to_placement(
         spec({"pci_passthrough:alias": "gpu:8"}), options=nova_options.SchedulerOptions(**options)
     )
-    assert any(reason in text for text in found.caveats.doubts)
+    assert any(reason in text for text in nova_request.caveats.doubts)
 
 
 def test_an_alias_that_nova_does_not_have_is_an_error() -> None:
@@ -392,9 +392,9 @@ def test_a_release_with_the_owner_filter_has_two_requests_if_nothing_tells_wheth
     owner: bool | None, releases: tuple[int, ...], titles: list[str]
 ) -> None:
     options = nova_options.SchedulerOptions(owner=owner)
-    found = request.requests_by_release(spec(), (), options, releases)
-    assert [single.title for single in found] == titles
-    for single in found:
+    requests = request.requests_by_release(spec(), (), options, releases)
+    assert [single.title for single in requests] == titles
+    for single in requests:
         requires = "OWNER_NOVA" in single.query.root_required
         assert requires == ((owner is True and 34 in single.releases) or bool(single.condition))
         is_assumed = request.OWNER_UNKNOWN in single.caveats.assumed
@@ -440,6 +440,6 @@ def test_an_image_with_a_value_of_a_newer_release_is_refused(
 def test_an_alias_under_its_former_name_is_one(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "nova.conf"
     path.write_text('[DEFAULT]\npci_alias = {"name": "gpu", "resource_class": "h100"}\n')
-    found = nova_options.read_nova_conf(path, nova_options.SchedulerOptions())
-    assert found.aliases is not None
-    assert found.aliases.keys() == {"gpu"}
+    options = nova_options.read_nova_conf(path, nova_options.SchedulerOptions())
+    assert options.aliases is not None
+    assert options.aliases.keys() == {"gpu"}

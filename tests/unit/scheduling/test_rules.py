@@ -265,9 +265,9 @@ def test_every_rule_has_a_row() -> None:
 @pytest.mark.parametrize("name", ROWS)
 def test_each_rule_refuses_accepts_and_says_what_it_does_not_know(name: str) -> None:
     rule, expected = _BY_RULE[name], (Answer.NO, Answer.YES, Answer.UNKNOWN)
-    for asked, answer in zip(ROWS[name], expected, strict=True):
-        if asked is not None:
-            found = rule.verdict(*asked)
+    for arguments, answer in zip(ROWS[name], expected, strict=True):
+        if arguments is not None:
+            found = rule.verdict(*arguments)
             assert (found.answer, bool(found.text)) == (answer, answer is not Answer.YES)
     assert rule.refuses
 
@@ -275,9 +275,9 @@ def test_each_rule_refuses_accepts_and_says_what_it_does_not_know(name: str) -> 
 @pytest.mark.parametrize("name", ROWS)
 def test_a_missing_fact_turns_no_answer_into_its_opposite(name: str) -> None:
     rule, row = _BY_RULE[name], ROWS[name]
-    for asked in filter(None, row):
-        before = rule.verdict(*asked)
-        for less in lacking(asked):
+    for arguments in filter(None, row):
+        before = rule.verdict(*arguments)
+        for less in lacking(arguments):
             found = rule.verdict(*less)
             # A rule that can miss a fact has a row for it.
             assert not found.unknown or row.unknown
@@ -341,6 +341,6 @@ def test_nova_moves_no_server_live_to_another_or_an_older_hypervisor(
 ) -> None:
     compute = compute_of(kinds={SOURCE: source, TARGET: target})
     for way, expected in ((Way.LIVE_MIGRATE, why), (Way.MIGRATE, "")):
-        found = _BY_RULE["ignore_hosts: hypervisor"].verdict(*ask(way, compute=compute)).text
-        assert found.startswith(expected)
-        assert bool(found) == bool(expected)
+        text = _BY_RULE["ignore_hosts: hypervisor"].verdict(*ask(way, compute=compute)).text
+        assert text.startswith(expected)
+        assert bool(text) == bool(expected)

@@ -82,8 +82,8 @@ def checked(
 
 
 def test_hosts_without_a_running_service_are_refused() -> None:
-    found = checked()["ComputeFilter"]
-    assert (found.says, found.refused) == (
+    check = checked()["ComputeFilter"]
+    assert (check.says, check.refused) == (
         Says.REFUSES,
         {
             "disabled.node": "nova-compute disabled",
@@ -94,31 +94,31 @@ def test_hosts_without_a_running_service_are_refused() -> None:
 
 
 def test_without_the_compute_services_only_what_is_requested_is_checked() -> None:
-    found = checked(specs={"hw:numa_nodes": "1"}, metadata={"ssd": "true"}, reads_services=False)
-    assert {each.says for name, each in found.items() if not name.startswith("Agg")} == {
+    checks = checked(specs={"hw:numa_nodes": "1"}, metadata={"ssd": "true"}, reads_services=False)
+    assert {check.says for name, check in checks.items() if not name.startswith("Agg")} == {
         Says.NOT_CHECKED,
         Says.ACCEPTS,
     }
-    assert verdict.refused([*found.values()]) == {}
-    lines = verdict.not_checked([*found.values()], ["up.node"]).doubts
+    assert verdict.refused([*checks.values()]) == {}
+    lines = verdict.not_checked([*checks.values()], ["up.node"]).doubts
     assert NOVA_NOT_READ in lines
     assert any(line.startswith("NUMATopologyFilter: ") for line in lines)
 
 
 def test_only_certain_refusals_are_subtracted() -> None:
     specs, metadata = {"ssd": "false"}, {"ssd": "true"}
-    found = checked(specs=specs, metadata=metadata).values()
-    assert set(verdict.refused(found)) == {"disabled.node", "down.node", "absent.node"}
+    checks = checked(specs=specs, metadata=metadata).values()
+    assert set(verdict.refused(checks)) == {"disabled.node", "down.node", "absent.node"}
     name = "AggregateInstanceExtraSpecsFilter"
     line = f"{name}: nova.conf says whether it is enabled"
     # A filter that may be off turns the answer only if it refuses all hosts.
-    (check,) = (one for one in found if one.rule == name)
+    (check,) = (rule_check for rule_check in checks if rule_check.rule == name)
     refused = [*check.refused]
-    assert line in verdict.not_checked(found, refused).doubts
-    assert line in verdict.not_checked(found, [*refused, "other.node"]).notes
-    found = checked(specs=specs, metadata=metadata, enabled=("ComputeFilter", name)).values()
-    assert verdict.refused(found)["up.node"] == f"{name}: ssd=true is not false"
-    assert verdict.not_checked(found, ["other.node"]) == Caveats()
+    assert line in verdict.not_checked(checks, refused).doubts
+    assert line in verdict.not_checked(checks, [*refused, "other.node"]).notes
+    checks = checked(specs=specs, metadata=metadata, enabled=("ComputeFilter", name)).values()
+    assert verdict.refused(checks)["up.node"] == f"{name}: ssd=true is not false"
+    assert verdict.not_checked(checks, ["other.node"]) == Caveats()
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_filters_of_aggregates_are_judged_by_metadata() -> None:
         "max_instances_per_host": "2",
         "hw_disk_bus": "scsi",
     }
-    found = checked(
+    checks = checked(
         specs={"ssd": "false"},
         metadata=metadata,
         project_id="other",
@@ -167,8 +167,8 @@ def test_filters_of_aggregates_are_judged_by_metadata() -> None:
         image={"hw_disk_bus": "virtio"},
     )
     reasons = {
-        name: each.refused.get("up.node")
-        for name, each in found.items()
+        name: check.refused.get("up.node")
+        for name, check in checks.items()
         if name.startswith("Aggregate")
     }
     assert reasons == {
@@ -179,13 +179,13 @@ def test_filters_of_aggregates_are_judged_by_metadata() -> None:
         "AggregateNumInstancesFilter": "2 servers, max_instances_per_host=2",
     }
     # Without a nova.conf it is not known whether nova uses these filters.
-    assert {found[name].is_enabled for name in reasons} == {None}
+    assert {checks[name].is_enabled for name in reasons} == {None}
 
 
 def test_without_a_project_its_filter_is_not_checked() -> None:
-    found = checked(metadata={"filter_tenant_id": "acme"})["AggregateMultiTenancyIsolation"]
-    assert (found.says, found.refused) == (Says.NOT_CHECKED, {})
-    assert found.text == "if enabled: the project is not known, and the host accepts only some"
+    check = checked(metadata={"filter_tenant_id": "acme"})["AggregateMultiTenancyIsolation"]
+    assert (check.says, check.refused) == (Says.NOT_CHECKED, {})
+    assert check.text == "if enabled: the project is not known, and the host accepts only some"
 
 
 @pytest.mark.parametrize(
@@ -200,12 +200,12 @@ def test_without_a_project_its_filter_is_not_checked() -> None:
 def test_what_is_open_about_some_hosts_turns_no_answer_while_others_are_accepted(
     metadata: dict[str, str], releases: tuple[int, ...], project_id: str | None
 ) -> None:
-    found = checked(metadata=metadata, releases=releases, project_id=project_id).values()
-    refused = [*verdict.refused(found)]
+    checks = checked(metadata=metadata, releases=releases, project_id=project_id).values()
+    refused = [*verdict.refused(checks)]
     assert "up.node" not in refused
-    alone = verdict.not_checked(found, ["up.node"])
+    alone = verdict.not_checked(checks, ["up.node"])
     assert (len(alone.doubts), alone.notes) == (1, ())
-    assert verdict.not_checked(found, ["up.node", "other.node"]) == Caveats(notes=alone.doubts)
+    assert verdict.not_checked(checks, ["up.node", "other.node"]) == Caveats(notes=alone.doubts)
 
 
 @pytest.mark.parametrize(
@@ -223,21 +223,21 @@ def test_only_newer_releases_read_several_keys_of_projects(
 ) -> None:
     name = "AggregateMultiTenancyIsolation"
     metadata = {"filter_tenant_id2": "acme"}
-    found = checked(metadata=metadata, enabled=(name,), releases=releases, project_id="other")[name]
-    assert found.says is verdict
-    assert ("nova 29 and nova 30 differ" in found.text) == (releases == (29, 30))
+    check = checked(metadata=metadata, enabled=(name,), releases=releases, project_id="other")[name]
+    assert check.says is verdict
+    assert ("nova 29 and nova 30 differ" in check.text) == (releases == (29, 30))
 
 
 def test_only_the_filters_of_nova_conf_are_checked() -> None:
     enabled = ("ComputeFilter", "NUMATopologyFilter", "PciPassthroughFilter")
     specs = {"hw:numa_nodes": "1"}
-    found = checked(specs=specs, enabled=enabled)
-    assert {name: str(each.says) for name, each in found.items()} == {
+    checks = checked(specs=specs, enabled=enabled)
+    assert {name: str(check.says) for name, check in checks.items()} == {
         "ComputeFilter": "refuses",
         "NUMATopologyFilter": "not checked",
         "PciPassthroughFilter": "accepts",
     }
-    assert found["NUMATopologyFilter"].text.startswith("hw:numa_nodes: nova does not show")
+    assert checks["NUMATopologyFilter"].text.startswith("hw:numa_nodes: nova does not show")
 
 
 #: The filters of nova 27 to 34.
@@ -271,16 +271,16 @@ def test_each_filter_of_nova_conf_has_a_verdict() -> None:
 def test_the_number_of_servers_has_the_limit_of_nova_conf() -> None:
     names = ("NumInstancesFilter", "AggregateNumInstancesFilter")
     for metadata, by_aggregate in (({}, True), ({"max_instances_per_host": "9"}, False)):
-        found = checked(enabled=names, metadata=metadata, limit=2)
-        refused = ["up.node" in found[name].refused for name in names]
+        checks = checked(enabled=names, metadata=metadata, limit=2)
+        refused = ["up.node" in checks[name].refused for name in names]
         assert refused == [True, by_aggregate]
     assert "NumInstancesFilter" not in checked()
 
 
 def test_an_anti_affine_server_needs_a_host_without_members() -> None:
     nova = recorded({"policy": "anti-affinity"})
-    found = checked(nova, uuid="s0")[ANTI_AFFINITY]
-    assert found.refused == {"up.node": "2 members of server group group"}
+    check = checked(nova, uuid="s0")[ANTI_AFFINITY]
+    assert check.refused == {"up.node": "2 members of server group group"}
     nova = recorded({"policy": "anti-affinity", "rules": {"max_server_per_host": 3}})
     assert checked(nova, uuid="s0")[ANTI_AFFINITY].refused == {}
     nova = recorded({"policy": "anti-affinity", "rules": {"max_server_per_host": 2}})
@@ -288,29 +288,29 @@ def test_an_anti_affine_server_needs_a_host_without_members() -> None:
 
 
 def test_an_affine_server_needs_a_host_of_its_group() -> None:
-    found = checked(recorded({"policy": "affinity"}), uuid="s0")
+    checks = checked(recorded({"policy": "affinity"}), uuid="s0")
     # The group is on the only host that the ComputeFilter accepts.
-    assert found[AFFINITY].says is Says.ACCEPTS
-    assert found[ANTI_AFFINITY].says is Says.ACCEPTS
+    assert checks[AFFINITY].says is Says.ACCEPTS
+    assert checks[ANTI_AFFINITY].says is Says.ACCEPTS
 
 
 def test_a_server_counts_as_a_member_for_affinity_only() -> None:
     # Seen with nova 34: no move takes a single member away from its host.
     single = {"policy": "affinity", "members": ["s0"]}
-    found = checked(recorded(single, own="down"), uuid="s0")[AFFINITY]
-    assert found.refused == {"up.node": "server group group is on down"}
+    check = checked(recorded(single, own="down"), uuid="s0")[AFFINITY]
+    assert check.refused == {"up.node": "server group group is on down"}
     apart = {"policy": "anti-affinity", "members": ["s0"]}
-    found = checked(recorded(apart, own="up"), uuid="s0")[ANTI_AFFINITY]
-    assert found.refused == {}
+    check = checked(recorded(apart, own="up"), uuid="s0")[ANTI_AFFINITY]
+    assert check.refused == {}
     # A new server of an empty group may start anywhere.
-    found = checked(recorded(single), uuid="s0")[AFFINITY]
-    assert found.refused == {}
+    check = checked(recorded(single), uuid="s0")[AFFINITY]
+    assert check.refused == {}
 
 
 def test_server_groups_that_nova_does_not_show_are_not_checked() -> None:
-    found = checked(uuid="s0")[AFFINITY]
-    assert found.says is Says.NOT_CHECKED
-    assert "os-server-groups" in found.text
+    check = checked(uuid="s0")[AFFINITY]
+    assert check.says is Says.NOT_CHECKED
+    assert "os-server-groups" in check.text
 
 
 def test_the_target_is_refused_once_and_before_the_filters() -> None:

@@ -33,9 +33,9 @@ def free(**amounts: int) -> dict[Slot, int]:
 def brute_most(options: Sequence[Option], left: Mapping[Slot, int]) -> int:
     """The largest number of requests, by trying every sequence of options."""
     best = 0
-    for at, each in enumerate(options):
-        if each.fits(left):
-            after = {slot: left[slot] - each.amounts.get(slot, 0) for slot in left}
+    for at, choice in enumerate(options):
+        if choice.fits(left):
+            after = {slot: left[slot] - choice.amounts.get(slot, 0) for slot in left}
             best = max(best, 1 + brute_most(options[at:], after))
     return best
 
@@ -47,15 +47,15 @@ def brute_fits(choices: Sequence[Sequence[Option]], left: Mapping[Slot, int]) ->
 
 def _all_fit(chosen: Iterable[Option], left: Mapping[Slot, int]) -> bool:
     used = dict.fromkeys(left, 0)
-    for each in chosen:
-        for slot, amount in each.amounts.items():
+    for choice in chosen:
+        for slot, amount in choice.amounts.items():
             used[slot] += amount
     return all(amount <= left[slot] for slot, amount in used.items() if amount)
 
 
 def draw_options(draw: random.Random, hosts: int, needed: Mapping[str, int]) -> list[Option]:
     """Options on some hosts; the disk is on the host, on its second provider, or shared."""
-    found = {}
+    options = {}
     for number in range(hosts):
         if draw.random() < 0.8:
             for disk in draw.sample((f"h{number}", f"h{number}b", "shared"), draw.randint(1, 2)):
@@ -63,8 +63,8 @@ def draw_options(draw: random.Random, hosts: int, needed: Mapping[str, int]) -> 
                     (f"h{number}", "VCPU"): needed["VCPU"],
                     (disk, "DISK_GB"): needed["DISK_GB"],
                 }
-                found[frozenset(amounts)] = Option(f"h{number}", amounts)
-    return list(found.values())
+                options[frozenset(amounts)] = Option(f"h{number}", amounts)
+    return list(options.values())
 
 
 def draw_free(draw: random.Random, hosts: int, largest: int) -> dict[Slot, int]:
@@ -81,11 +81,11 @@ def test_the_count_equals_brute_force(seed: int) -> None:
     draw = random.Random(f"packing {seed}")
     options = draw_options(draw, 3, draw_needed(draw))
     left = draw_free(draw, 3, 6)
-    found = placing.most(options, left)
-    assert found.is_exact
-    assert found.least == brute_most(options, left)
-    assert found.least == sum(times for _, times in found.chosen)
-    assert _all_fit([each for each, times in found.chosen for _ in range(times)], left)
+    count = placing.most(options, left)
+    assert count.is_exact
+    assert count.least == brute_most(options, left)
+    assert count.least == sum(times for _, times in count.chosen)
+    assert _all_fit([choice for choice, times in count.chosen for _ in range(times)], left)
 
 
 @pytest.mark.seeds(100, long=1000)
@@ -94,13 +94,13 @@ def test_a_placement_exists_exactly_if_brute_force_finds_one(seed: int) -> None:
     kinds = {kind: draw_options(draw, 3, draw_needed(draw)) for kind in "AB"}
     requests = {f"server{n}": draw.choice("AB") for n in range(draw.randint(1, 6))}
     left = draw_free(draw, 3, 7)
-    found = placing.place(placing.Problem(requests, kinds, left), budgets.SearchBudget())
+    options = placing.place(placing.Problem(requests, kinds, left), budgets.SearchBudget())
     expected = brute_fits([kinds[kind] for kind in requests.values()], left)
-    assert (found is not None) == expected
-    if found is not None:
-        assert found.keys() == requests.keys()
-        assert all(found[name] in kinds[kind] for name, kind in requests.items())
-        assert _all_fit(found.values(), left)
+    assert (options is not None) == expected
+    if options is not None:
+        assert options.keys() == requests.keys()
+        assert all(options[name] in kinds[kind] for name, kind in requests.items())
+        assert _all_fit(options.values(), left)
 
 
 def test_without_effort_or_with_many_options_the_count_is_a_bound(
@@ -164,9 +164,9 @@ def test_the_sums_of_an_owner_are_checked_when_all_its_requests_are_placed() -> 
     requests = {name: name for name in amounts}
     owners = {name: name[0] for name in amounts}
     problem = placing.Problem(requests, kinds, left, owners, sums)
-    found = placing.place(problem, budgets.SearchBudget())
-    assert found is not None
-    hosts = {name: each.root_uuid for name, each in found.items()}
+    options = placing.place(problem, budgets.SearchBudget())
+    assert options is not None
+    hosts = {name: choice.root_uuid for name, choice in options.items()}
     assert hosts == {"A4": "a", "A2": "a", "B3": "b", "B1": "b"}
 
 

@@ -127,8 +127,8 @@ def test_a_list_is_in_order_of_creation_after_changes() -> None:
         body = {"aggregates": [aggregate], "resource_provider_generation": generation}
         ask(app, f"/resource_providers/{uuid}/aggregates", "PUT", body)
     for path, expected in (("", uuids), (f"?member_of={aggregate}", uuids[:3])):
-        found = ask(app, f"/resource_providers{path}").json["resource_providers"]
-        assert [provider["uuid"] for provider in found] == expected
+        listed = ask(app, f"/resource_providers{path}").json["resource_providers"]
+        assert [provider["uuid"] for provider in listed] == expected
 
 
 @pytest.mark.parametrize(

@@ -251,15 +251,15 @@ def test_a_slow_keystone_does_not_delay_other_requests(
 @pytest.fixture
 def settings(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], Any]:
     """The options that the middleware receives from a file."""
-    given: list[Any] = []
+    answers: list[Any] = []
 
     def stand_in(app: Any, options: dict[str, Any]) -> Any:
-        given.append(options["oslo_config_config"])
+        answers.append(options["oslo_config_config"])
         return app
 
     def read(path: str) -> Any:
         auth.keystone_middleware(lambda *_: [], path)
-        return given[-1].keystone_authtoken
+        return answers[-1].keystone_authtoken
 
     monkeypatch.setattr(auth_token, "AuthProtocol", stand_in)
     return read

@@ -160,8 +160,8 @@ def valid_document() -> dict[str, Any]:
 
 def test_an_invalid_document_is_refused_with_all_problems() -> None:
     document = valid_document()
-    one, two = document["providers"].values()
-    one |= {"parent": UNKNOWN, "inventories": {"CUSTOM_X": {"total": 1}}, "traits": ["CUSTOM_T"]}
+    first, two = document["providers"].values()
+    first |= {"parent": UNKNOWN, "inventories": {"CUSTOM_X": {"total": 1}}, "traits": ["CUSTOM_T"]}
     del two["aggregates"]
     with pytest.raises(errors.DocumentInvalid) as caught:
         server.create_app(load=document)

@@ -43,9 +43,9 @@ def test_a_client_can_be_pinned(kind: type[service.EmbeddedPlacement]) -> None:
 
 @BOTH
 def test_two_servers_have_separate_states(kind: type[service.EmbeddedPlacement]) -> None:
-    with kind() as one, kind() as other:
-        one.client().create_provider("only here")
-        assert provider_names(one.client()) == {"only here"}
+    with kind() as placement, kind() as other:
+        placement.client().create_provider("only here")
+        assert provider_names(placement.client()) == {"only here"}
         assert provider_names(other.client()) == set()
 
 

@@ -33,9 +33,9 @@ def test_breadth_first_takes_one_candidate_of_each_tree_in_turn():
         strategy: [each.root_uuid for each in candidates.search(base, arguments, strategy=strategy)]
         for strategy in forest.Strategy
     }
-    one, two, three = dict.fromkeys(searched[forest.Strategy.DEPTH_FIRST])
-    assert searched[forest.Strategy.DEPTH_FIRST] == [one, two, two, three, three, three]
-    assert searched[forest.Strategy.BREADTH_FIRST] == [one, two, three, two, three, three]
+    first, two, three = dict.fromkeys(searched[forest.Strategy.DEPTH_FIRST])
+    assert searched[forest.Strategy.DEPTH_FIRST] == [first, two, two, three, three, three]
+    assert searched[forest.Strategy.BREADTH_FIRST] == [first, two, three, two, three, three]
 
 
 def wide(children: int, total: int = 1) -> object:
@@ -48,7 +48,7 @@ def test_the_first_of_very_many_candidates_are_found_quickly(isolate: bool):
     groups = [group(f"_{n}", PCI_DEVICE=1) for n in range(16)]
     arguments = query(*groups, isolate=isolate)
     first = itertools.islice(candidates.search(wide(32, 8), arguments), 1000)
-    assert len({tuple(each.mappings.values()) for each in first}) == 1000
+    assert len({tuple(candidate.mappings.values()) for candidate in first}) == 1000
 
 
 @pytest.mark.parametrize("isolate", [True, False])

@@ -40,9 +40,9 @@ def test_the_search_finds_what_brute_force_finds_once(
     for seed in seeds:
         base, queries = draw(random.Random(seed))
         for query in queries:
-            found = [oracle.freeze(each) for each in candidates.search(base, query)]
-            assert len(found) == len(set(found))
-            assert set(found) == oracle.brute_force(base, query), (seed, query)
+            answers = [oracle.freeze(candidate) for candidate in candidates.search(base, query)]
+            assert len(answers) == len(set(answers))
+            assert set(answers) == oracle.brute_force(base, query), (seed, query)
 
 
 @settings(max_examples=50)

@@ -47,17 +47,17 @@ def test_all_errors_of_resources_are_reported() -> None:
 
 def test_only_an_existing_class_can_lack_a_total() -> None:
     existing = {"VCPU": inventory.Inventory(total=8, max_unit=4)}
-    given = {"VCPU": {"reserved": 1}}
-    amended = inventory_module.target_of(existing, given, amend=True)
+    allocations = {"VCPU": {"reserved": 1}}
+    amended = inventory_module.target_of(existing, allocations, amend=True)
     assert amended == {"VCPU": inventory.Inventory(total=8, max_unit=4, reserved=1)}
     with pytest.raises(errors.InvalidInput, match="'total' is a required property"):
-        inventory_module.target_of(existing, given, amend=False)
+        inventory_module.target_of(existing, allocations, amend=False)
 
 
 def test_amend_is_idempotent() -> None:
-    given = {"VCPU": {"allocation_ratio": 4.0}, "DISK_GB": {"total": 9}}
-    once = inventory_module.target_of({"VCPU": inventory.Inventory(total=8)}, given, amend=True)
-    assert inventory_module.target_of(once, given, amend=True) == once
+    changes = {"VCPU": {"allocation_ratio": 4.0}, "DISK_GB": {"total": 9}}
+    once = inventory_module.target_of({"VCPU": inventory.Inventory(total=8)}, changes, amend=True)
+    assert inventory_module.target_of(once, changes, amend=True) == once
 
 
 def test_allocations_are_parsed_for_each_consumer() -> None:

@@ -98,9 +98,9 @@ def test_all_missing_features_are_reported_once_per_option() -> None:
     ]
     with pytest.raises(errors.InvalidInput) as caught:
         probe(api_client).connect(required)
-    this, one, other = caught.value.reasons
+    this, second, other = caught.value.reasons
     assert "1.6 (this command" in this
-    assert "1.24 (--a" in one
+    assert "1.24 (--a" in second
     assert "1.39 (--b" in other
 
 

@@ -20,10 +20,10 @@ class Terminal(io.StringIO):
 
 def use_terminal(monkeypatch: pytest.MonkeyPatch) -> Terminal:
     """The stderr of the test, 80 columns wide."""
-    found = Terminal()
-    monkeypatch.setattr(sys, "stderr", found)
+    terminal = Terminal()
+    monkeypatch.setattr(sys, "stderr", terminal)
     monkeypatch.setenv("COLUMNS", "80")
-    return found
+    return terminal
 
 
 def written(

@@ -143,34 +143,34 @@ INVENTORY_COLUMNS = (
 
 
 def test_a_table_that_fits_is_unchanged() -> None:
-    found = tables.fit(PROVIDER_COLUMNS, PROVIDERS, 200)
-    assert (found.columns, found.rows, found.dropped) == (PROVIDER_COLUMNS, PROVIDERS, ())
+    layout = tables.fit(PROVIDER_COLUMNS, PROVIDERS, 200)
+    assert (layout.columns, layout.rows, layout.dropped) == (PROVIDER_COLUMNS, PROVIDERS, ())
     assert tables.fit(PROVIDER_COLUMNS, PROVIDERS, None).rows == PROVIDERS
 
 
 def test_uuids_and_generations_are_dropped_first() -> None:
     assert tables.fit(PROVIDER_COLUMNS[:3], PROVIDERS, 60).dropped == ["uuid"]
     assert tables.fit(PROVIDER_COLUMNS[:3], PROVIDERS, 15).dropped == ["uuid", "generation"]
-    found = tables.fit(PROVIDER_COLUMNS, PROVIDERS, 80)
-    assert found.columns == ["uuid", "name", "generation"]
-    assert found.dropped == ["root_provider_uuid", "parent_provider_uuid"]
-    assert guide.width_of(found) <= 80
-    assert guide.width_of(tables.fit(PROVIDER_COLUMNS, PROVIDERS, found.width)) == found.width
+    layout = tables.fit(PROVIDER_COLUMNS, PROVIDERS, 80)
+    assert layout.columns == ["uuid", "name", "generation"]
+    assert layout.dropped == ["root_provider_uuid", "parent_provider_uuid"]
+    assert guide.width_of(layout) <= 80
+    assert guide.width_of(tables.fit(PROVIDER_COLUMNS, PROVIDERS, layout.width)) == layout.width
 
 
 def test_uuids_without_names_stay() -> None:
     columns = ("resource_provider", "generation", "resources", "project_id")
-    found = tables.fit(columns, [(UUID, 1, "VCPU=1", UUID)], 80)
-    assert found.dropped == ["generation", "project_id"]
+    layout = tables.fit(columns, [(UUID, 1, "VCPU=1", UUID)], 80)
+    assert layout.dropped == ["generation", "project_id"]
     named = tables.fit((*columns, "provider_name"), [(UUID, 1, "VCPU=1", UUID, "cmp-1")], 90)
     assert named.dropped == ["resource_provider"]
 
 
 def test_numbers_stay_whole_and_the_fields_of_a_class_are_dropped_in_order() -> None:
     row = ("MEMORY_MB", 1.5, 1, 131072, 512, 1, 131072, 65536)
-    found = tables.fit(INVENTORY_COLUMNS, [row], 80)
-    assert found.dropped == ["min_unit", "step_size"]
-    assert found.rows == [("MEMORY_MB", 1.5, 131072, 512, 131072, 65536)]
+    layout = tables.fit(INVENTORY_COLUMNS, [row], 80)
+    assert layout.dropped == ["min_unit", "step_size"]
+    assert layout.rows == [("MEMORY_MB", 1.5, 131072, 512, 131072, 65536)]
 
 
 def test_a_list_of_plans_fits_80_columns_without_the_place_of_the_file() -> None:
@@ -186,17 +186,17 @@ def test_a_list_of_plans_fits_80_columns_without_the_place_of_the_file() -> None
 def test_columns_without_values_are_dropped_before_all_others() -> None:
     columns = ("name", "before", "after", "status", "reason")
     facts = "VCPU:allocation_ratio=16.0"
-    found = tables.fit(columns, [("rack1-node7", facts, facts, "planned", "")], 80)
-    assert found.dropped == ["reason"]
-    assert set(found.rows[0][1:3]) <= {facts, "VCPU:allocation_ratio=\n16.0"}
+    layout = tables.fit(columns, [("rack1-node7", facts, facts, "planned", "")], 80)
+    assert layout.dropped == ["reason"]
+    assert set(layout.rows[0][1:3]) <= {facts, "VCPU:allocation_ratio=\n16.0"}
 
 
 def test_text_folds_at_spaces_and_lists_at_commas() -> None:
     reason = f"the provider {UUID} changed concurrently, with VCPU total 64"
-    found = tables.fit(("name", "reason"), [("cmp-0001", reason)], 60)
-    (_, folded), *_ = found.rows
+    layout = tables.fit(("name", "reason"), [("cmp-0001", reason)], 60)
+    (_, folded), *_ = layout.rows
     assert folded.replace("\n", " ") == reason
-    assert guide.width_of(found) <= 60
+    assert guide.width_of(layout) <= 60
     (cell,) = tables.fit(("traits",), [("HW_CPU_A,HW_CPU_B,HW_CPU_C",)], 24).rows[0]
     assert cell == "HW_CPU_A,HW_CPU_B,\nHW_CPU_C"
 
@@ -219,13 +219,13 @@ def test_uuids_are_shortened_and_then_keys_fold(capsys: pytest.CaptureFixture[st
 
 def test_a_name_never_folds_and_the_table_may_be_too_wide() -> None:
     name = "cmp-0001:Open vSwitch agent:br-physnet0"
-    found = tables.fit(("name", "reason"), [(name, "no room")], 30)
-    assert found.rows == [(name, "no\nroom")]
+    layout = tables.fit(("name", "reason"), [(name, "no room")], 30)
+    assert layout.rows == [(name, "no\nroom")]
 
 
 def test_without_the_right_to_drop_all_columns_stay() -> None:
-    found = tables.fit(PROVIDER_COLUMNS, PROVIDERS, 80, may_drop=False)
-    assert (found.columns, found.rows) == (list(PROVIDER_COLUMNS), PROVIDERS)
+    layout = tables.fit(PROVIDER_COLUMNS, PROVIDERS, 80, may_drop=False)
+    assert (layout.columns, layout.rows) == (list(PROVIDER_COLUMNS), PROVIDERS)
 
 
 def test_characters_of_two_columns_count_twice() -> None:
@@ -242,11 +242,11 @@ def test_no_width_divides_a_word(width: int) -> None:
         f"VCPU=1,MEMORY_MB=131072\n{UUID}=10,000",
         "changed concurrently (VCPU total 64 -> 48); run the command again",
     )
-    found = tables.fit(("uuid", "name", "generation", "after", "reason"), [row], width)
+    layout = tables.fit(("uuid", "name", "generation", "after", "reason"), [row], width)
     words = {word for cell in row for word in re.split(r"[\s,=;]+", str(cell))} | {
         *("10", "000", "4e8e5957...")
     }
-    for cell in found.rows[0]:
+    for cell in layout.rows[0]:
         assert {word for word in re.split(r"[\s,=;]+", str(cell)) if word} <= words
 
 

@@ -17,8 +17,8 @@ CONFLICT = fault(409, "Refused.\n\nconflict", "placement.concurrent_update")
 
 
 def inventories(generation: int, **totals: int) -> Reply:
-    held = {name: {"total": total} for name, total in totals.items()}
-    return Reply(body={"resource_provider_generation": generation, "inventories": held})
+    allocations = {name: {"total": total} for name, total in totals.items()}
+    return Reply(body={"resource_provider_generation": generation, "inventories": allocations})
 
 
 def run(
@@ -59,9 +59,9 @@ def test_traits_are_set_under_the_latest_generation() -> None:
 
 
 def consumer(generation: int, **resources: int) -> Reply:
-    held = {U: {"resources": resources, "generation": 7}} if resources else {}
+    allocations = {U: {"resources": resources, "generation": 7}} if resources else {}
     owner = {"project_id": "p", "user_id": "u", "consumer_generation": generation}
-    return Reply(body={"allocations": held, **owner, "consumer_type": "unknown"})
+    return Reply(body={"allocations": allocations, **owner, "consumer_type": "unknown"})
 
 
 def test_a_conflict_repeats_the_amendment_at_1_37() -> None:

@@ -44,18 +44,18 @@ def ratios(client: embedded.Client, name: str = "VCPU") -> list[float]:
 
 def test_a_host_in_several_aggregates_gets_the_smallest_ratio() -> None:
     client = cloud()
-    known = nova(
+    recording = nova(
         az1=(["h0", "h1", "h2"], {"cpu_allocation_ratio": "8.0"}),
         ssd=(["h1"], {"cpu_allocation_ratio": "2", "ram_allocation_ratio": "1.5"}),
         big=(["h1", "h2"], {"cpu_allocation_ratio": "32", "other": "x"}),
     )
-    report = run(client, known)
+    report = run(client, recording)
     assert ratios(client) == [8.0, 2.0, 8.0, 16.0, 16.0, 16.0]
     assert ratios(client, "MEMORY_MB") == [1.0, 1.5, 1.0, 1.0, 1.0, 1.0]
     first, second, _ = report.results
     assert first.reason.startswith("VCPU from az1; VCPU capacity 512 -> 256")
     assert second.reason.startswith("VCPU from ssd; MEMORY_MB from ssd; ")
-    assert run(client, known).count(result.Status.UNCHANGED) == 3
+    assert run(client, recording).count(result.Status.UNCHANGED) == 3
 
 
 def test_one_read_per_host_with_a_ratio_and_one_for_all_usages() -> None:
@@ -76,11 +76,11 @@ def test_one_read_per_host_with_a_ratio_and_one_for_all_usages() -> None:
 )
 def test_an_invalid_ratio_changes_no_host_of_the_aggregate(text: str) -> None:
     client = cloud()
-    known = nova(
+    recording = nova(
         az1=(["h0", "h1"], {"cpu_allocation_ratio": "4"}),
         ssd=(["h1"], {"cpu_allocation_ratio": text}),
     )
-    report = run(client, known)
+    report = run(client, recording)
     assert ratios(client)[:2] == [4.0, 16.0]
     assert report.exit_code() == 6
     assert {item.subject.name: (str(item.status), item.code) for item in report.results} == {
@@ -92,17 +92,17 @@ def test_an_invalid_ratio_changes_no_host_of_the_aggregate(text: str) -> None:
 
 def test_missing_classes_and_providers_are_named() -> None:
     client = cloud(count=2)
-    known = nova(
+    recording = nova(
         az1=(["h0", "h5", "gone"], {"disk_allocation_ratio": "1.5", "cpu_allocation_ratio": "4"})
     )
-    report = run(client, known)
-    found = {item.subject.name: item for item in report.results}
-    assert {name: (str(item.status), item.code) for name, item in found.items()} == {
+    report = run(client, recording)
+    results = {item.subject.name: item for item in report.results}
+    assert {name: (str(item.status), item.code) for name, item in results.items()} == {
         "h0.example": ("applied", ""),
         "h5.example": ("refused", "no-provider"),
         "gone": ("refused", "unknown-host"),
     }
-    assert "it has no DISK_GB" in found["h0.example"].reason
+    assert "it has no DISK_GB" in results["h0.example"].reason
 
 
 def test_a_ratio_below_the_usage_is_refused() -> None:
@@ -110,15 +110,15 @@ def test_a_ratio_below_the_usage_is_refused() -> None:
         "h0.example", used={"VCPU": 32}, inventories={"VCPU": inventory.Inventory(total=32)}
     )
     client = embedded.Client([full])
-    known = nova(az1=(["h0"], {"cpu_allocation_ratio": "0.5"}))
-    (item,) = run(client, known).results
+    recording = nova(az1=(["h0"], {"cpu_allocation_ratio": "0.5"}))
+    (item,) = run(client, recording).results
     assert (str(item.status), item.code) == ("refused", "over-capacity")
-    (item,) = run(client, known, allow=frozenset({"over-capacity"})).results
+    (item,) = run(client, recording, allow=frozenset({"over-capacity"})).results
     assert str(item.status) == "applied"
 
 
 def test_hosts_and_host_aggregates_narrow_the_run() -> None:
-    known = nova(
+    recording = nova(
         az1=(["h0", "h1", "h2"], {"cpu_allocation_ratio": "8.0"}),
         ssd=(["h1", "h2"], {"cpu_allocation_ratio": "2.0"}),
         empty=([], {"cpu_allocation_ratio": "1"}),
@@ -130,8 +130,8 @@ def test_hosts_and_host_aggregates_narrow_the_run() -> None:
         ({"host_aggregates": ("empty",)}, [16.0, 16.0, 16.0]),
     ):
         client = cloud()
-        run(client, known, **request)
+        run(client, recording, **request)
         assert ratios(client)[:3] == expected
     with pytest.raises(errors.InvalidInput) as caught:
-        run(cloud(), known, hosts=frozenset({"nope"}), host_aggregates=("none",))
+        run(cloud(), recording, hosts=frozenset({"nope"}), host_aggregates=("none",))
     assert len(caught.value.reasons) == 2

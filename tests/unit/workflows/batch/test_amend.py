@@ -44,13 +44,13 @@ def decided(item: amend.Offered, *texts: str, **fields: Any) -> change.Change | 
 
 
 def test_a_change_has_only_fields_that_differ() -> None:
-    found = decided(
+    planned_change = decided(
         observed(usages={"VCPU": 60}),
         "VCPU:allocation_ratio=4",
         "VCPU:reserved=0",
         "DISK_GB:total=2000",
     )
-    assert found == change.Change(
+    assert planned_change == change.Change(
         "inventories",
         change.Subject("host", "uuid-host"),
         InventoryState({"VCPU": {"allocation_ratio": 16.0}, "DISK_GB": {"total": 1000}}),
@@ -63,12 +63,12 @@ def test_a_change_has_only_fields_that_differ() -> None:
 
 
 def test_an_equal_value_is_unchanged() -> None:
-    found = decided(observed(), "VCPU:allocation_ratio=16", "VCPU:total=32")
-    assert isinstance(found, change.Skipped)
-    assert found.unchanged
+    planned_change = decided(observed(), "VCPU:allocation_ratio=16", "VCPU:total=32")
+    assert isinstance(planned_change, change.Skipped)
+    assert planned_change.unchanged
     assert (
-        plans.before(found)
-        == plans.after(found)
+        plans.before(planned_change)
+        == plans.after(planned_change)
         == {"VCPU:allocation_ratio": 16.0, "VCPU:total": 32}
     )
 
@@ -113,66 +113,66 @@ def test_a_provider_over_capacity_can_get_more_capacity() -> None:
 
 
 def test_a_disabled_guard_still_reports_over_capacity() -> None:
-    found = decided(
+    planned_change = decided(
         observed(usages={"VCPU": 40}),
         "VCPU:allocation_ratio=1",
         allow=frozenset({guards.OVER_CAPACITY}),
     )
-    assert found.reason == "VCPU capacity 512 -> 32, 40 used: over capacity"
+    assert planned_change.reason == "VCPU capacity 512 -> 32, 40 used: over capacity"
 
 
 def test_a_missing_class_is_skipped_and_other_classes_are_changed() -> None:
-    found = decided(observed(), "CUSTOM_GPU:total=4", "VCPU:allocation_ratio=20")
-    assert isinstance(found, change.Change)
-    assert plans.after(found) == {"VCPU:allocation_ratio": 20.0}
-    assert "it has no CUSTOM_GPU (--create adds it)" in found.reason
+    planned_change = decided(observed(), "CUSTOM_GPU:total=4", "VCPU:allocation_ratio=20")
+    assert isinstance(planned_change, change.Change)
+    assert plans.after(planned_change) == {"VCPU:allocation_ratio": 20.0}
+    assert "it has no CUSTOM_GPU (--create adds it)" in planned_change.reason
 
 
 def test_a_provider_without_any_class_is_skipped() -> None:
-    found = amend.plan_inventory([observed(), observed("other", {})], request("VCPU:total=64"))
-    assert [item.subject.name for item in found.changes] == ["host"]
-    assert [(item.subject.name, item.refused) for item in found.skipped] == [("other", False)]
+    planned = amend.plan_inventory([observed(), observed("other", {})], request("VCPU:total=64"))
+    assert [item.subject.name for item in planned.changes] == ["host"]
+    assert [(item.subject.name, item.refused) for item in planned.skipped] == [("other", False)]
 
 
 def test_a_class_that_no_provider_has_is_refused() -> None:
-    found = amend.plan_inventory([observed()], request("CUSTOM_GPU:total=1"))
-    assert [item.refused for item in found.skipped] == [True]
+    planned = amend.plan_inventory([observed()], request("CUSTOM_GPU:total=1"))
+    assert [item.refused for item in planned.skipped] == [True]
 
 
 def test_create_adds_a_complete_inventory() -> None:
-    found = decided(observed(), "CUSTOM_GPU:total=4", "CUSTOM_GPU:max_unit=2", create=True)
-    assert plans.before(found) == dict.fromkeys(plans.after(found))
-    assert inventories.amended({}, found.after) == {
+    planned_change = decided(observed(), "CUSTOM_GPU:total=4", "CUSTOM_GPU:max_unit=2", create=True)
+    assert plans.before(planned_change) == dict.fromkeys(plans.after(planned_change))
+    assert inventories.amended({}, planned_change.after) == {
         "CUSTOM_GPU": model.Inventory(total=4, max_unit=2)
     }
 
 
 def test_create_needs_a_total() -> None:
-    found = decided(observed(), "CUSTOM_GPU:max_unit=2", create=True)
-    assert isinstance(found, change.Skipped)
-    assert found.refused
-    assert found.reason == "CUSTOM_GPU cannot be added without a total"
+    planned_change = decided(observed(), "CUSTOM_GPU:max_unit=2", create=True)
+    assert isinstance(planned_change, change.Skipped)
+    assert planned_change.refused
+    assert planned_change.reason == "CUSTOM_GPU cannot be added without a total"
 
 
 def test_an_amount_out_of_range_skips_that_provider() -> None:
-    found = amend.plan_inventory(
+    planned = amend.plan_inventory(
         [observed("small", {"VCPU": model.Inventory(total=4)}), observed("tall")],
         request("VCPU:total-=8", allow=frozenset({"over-capacity"})),
     )
-    assert [item.subject.name for item in found.changes] == ["tall"]
-    assert [(item.subject.name, item.refused) for item in found.skipped] == [("small", True)]
+    assert [item.subject.name for item in planned.changes] == ["tall"]
+    assert [(item.subject.name, item.refused) for item in planned.skipped] == [("small", True)]
 
 
 def test_a_target_removes_other_classes_without_a_guard() -> None:
     target = {"VCPU": model.Inventory(total=32, max_unit=32)}
-    (found,) = amend.plan_targets([observed()], lambda _: target, exactly=True).changes
-    assert inventories.amended({"VCPU": VCPU, "DISK_GB": DISK}, found.after) == target
+    (planned_change,) = amend.plan_targets([observed()], lambda _: target, exactly=True).changes
+    assert inventories.amended({"VCPU": VCPU, "DISK_GB": DISK}, planned_change.after) == target
     late = {"VCPU": dataclasses.replace(VCPU, step_size=2), "DISK_GB": DISK}
-    assert inventories.amended(late, found.after) == target
+    assert inventories.amended(late, planned_change.after) == target
 
 
 def test_a_reached_target_is_unchanged() -> None:
-    made = amend.plan_targets([observed()], lambda found: found, exactly=False)
+    made = amend.plan_targets([observed()], lambda offers: offers, exactly=False)
     assert [item.unchanged for item in made.skipped] == [True]
 
 
@@ -253,10 +253,10 @@ def test_applying_a_relative_plan_twice_equals_once(
 
 @pytest.mark.parametrize("texts", [["VCPU:min_unit=9", "VCPU:max_unit=8"], ["VCPU:min_unit=99"]])
 def test_min_unit_above_max_unit_is_refused(texts: list[str]) -> None:
-    found = decided(observed(), *texts)
-    assert isinstance(found, change.Skipped)
-    assert found.refused
-    assert "above max_unit" in found.reason
+    planned_change = decided(observed(), *texts)
+    assert isinstance(planned_change, change.Skipped)
+    assert planned_change.refused
+    assert "above max_unit" in planned_change.reason
 
 
 def one(text: str) -> amend.Assignment:

@@ -132,8 +132,8 @@ def test_adding_a_trait_sends_one_read_and_one_write_per_provider_without_it() -
 
 def test_a_named_provider_is_read_alone() -> None:
     client = cloud()
-    one = selector.Selector(providers=("cmp-1",))
-    applied(client, batch.plan_traits(client, one, add=["CUSTOM_A"]))
+    selection = selector.Selector(providers=("cmp-1",))
+    applied(client, batch.plan_traits(client, selection, add=["CUSTOM_A"]))
     assert client.count() == {LIST: 1, READ_TRAITS: 1}
 
 
@@ -225,8 +225,8 @@ def test_setting_inventories_applies_no_guard_and_tolerates_a_concurrent_write(
     contested = members[0].name
     client.stored(contested).use("VCPU", 32)
 
-    def target(found: inventory.Inventories) -> inventory.Inventories:
-        kept = {} if exactly else dict(found)
+    def target(offers: inventory.Inventories) -> inventory.Inventories:
+        kept = {} if exactly else dict(offers)
         return kept | {"VCPU": inventory.Inventory(total=1, max_unit=1)}
 
     def concurrent_write(request: embedded.Request) -> None:
@@ -399,14 +399,14 @@ HOSTS = values.Hosts(nodes=NODES)
 
 
 def test_names_and_uuids_of_providers_need_no_nova() -> None:
-    found = selector.host_uuids(find, ["cmp-1.example.org", "uuid-2"], None)
-    assert found == {"cmp-1.example.org": ["uuid-1"], "uuid-2": ["uuid-2"]}
+    uuids = selector.host_uuids(find, ["cmp-1.example.org", "uuid-2"], None)
+    assert uuids == {"cmp-1.example.org": ["uuid-1"], "uuid-2": ["uuid-2"]}
 
 
 def test_a_host_of_nova_has_the_providers_of_all_its_nodes() -> None:
-    found = selector.host_uuids(find, ["rack-1", "cmp-1", "node-2"], HOSTS)
-    assert found == {"rack-1": ["uuid-2", "recreated"], "cmp-1": ["uuid-1"], "node-2": ["uuid-2"]}
-    assert list(found) == ["rack-1", "cmp-1", "node-2"]
+    uuids = selector.host_uuids(find, ["rack-1", "cmp-1", "node-2"], HOSTS)
+    assert uuids == {"rack-1": ["uuid-2", "recreated"], "cmp-1": ["uuid-1"], "node-2": ["uuid-2"]}
+    assert list(uuids) == ["rack-1", "cmp-1", "node-2"]
 
 
 def test_a_provider_of_another_node_is_not_taken_by_its_name() -> None:

@@ -329,12 +329,12 @@ def test_a_run_sends_one_request_per_aggregate_and_two_per_change(changed: int) 
     nova.requests.clear()
     run(client, nova)
     assert client.writes == changed
-    one = "/resource_providers/{}/aggregates"
+    path = "/resource_providers/{}/aggregates"
     assert client.count() == collections.Counter(
         {
             "GET /resource_providers": 1 + len(nova.aggregates),
-            f"GET {one}": changed,
-            f"PUT {one}": changed,
+            f"GET {path}": changed,
+            f"PUT {path}": changed,
         }
     )
     assert len(nova.requests) == 4

@@ -37,13 +37,15 @@ def test_the_count_equals_brute_force(seed: int) -> None:
     roots = [*base.tree]
     for _ in range(3):
         request = cloud_builder.draw_query(draw, base, microversion.MAXIMUM)
-        if not any(each.resources for each in request.groups):
+        if not any(request_group.resources for request_group in request.groups):
             continue
-        found = count.Counter(base, ((request,),)).count(roots)
-        assert found.count.least <= found.count.most
+        capacity = count.Counter(base, ((request,),)).count(roots)
+        assert capacity.count.least <= capacity.count.most
         with contextlib.suppress(brute_force.TooManyStates):
-            assert brute_force.most(base, request) == found.count.least == found.count.most
-        assert all(found.count.least <= each.fits for each in found.classes)
+            assert brute_force.most(base, request) == capacity.count.least == capacity.count.most
+        assert all(
+            capacity.count.least <= class_capacity.fits for class_capacity in capacity.classes
+        )
 
 
 @pytest.mark.seeds(30, long=1000)
@@ -53,17 +55,17 @@ def test_without_some_trees_only_the_others_count(seed: int) -> None:
     request = cloud_builder.draw_query(draw, base, microversion.MAXIMUM)
     roots = [*base.tree]
     left_out = set(draw.sample(roots, draw.randint(1, len(roots))))
-    if not any(each.resources for each in request.groups):
+    if not any(request_group.resources for request_group in request.groups):
         return
-    found = count.Counter(base, ((request,),), left_out).count(set(roots) - left_out)
+    capacity = count.Counter(base, ((request,),), left_out).count(set(roots) - left_out)
     expected = brute_force.most(
         base,
         request,
-        lambda each: left_out.isdisjoint(
-            base.providers[uuid].root_uuid for uuid in each.allocations
+        lambda allocation_candidate: left_out.isdisjoint(
+            base.providers[uuid].root_uuid for uuid in allocation_candidate.allocations
         ),
     )
-    assert found.count.least == expected
+    assert capacity.count.least == expected
 
 
 @pytest.mark.seeds(30, long=600)
@@ -71,21 +73,21 @@ def test_only_hosts_that_the_compute_filter_accepts_count(seed: int) -> None:
     draw = random.Random(f"services {seed}")
     base = brute_force.small_state(draw)
     request = cloud_builder.draw_query(draw, base, microversion.MAXIMUM)
-    if not any(each.resources for each in request.groups):
+    if not any(request_group.resources for request_group in request.groups):
         return
     roots = [*base.tree]
     states = compute_services.draw_states(draw, roots)
     accepted = compute_services.accepted(states)
     compute = compute_nodes.read_server_hosts(compute_services.nova(states))
-    found = count.Counter(base, ((request,),), (), compute.refused(roots)).count(roots)
+    capacity = count.Counter(base, ((request,),), (), compute.refused(roots)).count(roots)
     of_host = brute_force.without_trees(base, ())
-    assert found.count.least == brute_force.most(
-        base, request, lambda each: of_host(each) and each.root_uuid in accepted
+    assert capacity.count.least == brute_force.most(
+        base, request, lambda claimed: of_host(claimed) and claimed.root_uuid in accepted
     )
     serving = {each.root_uuid for each in search.search(base, request) if of_host(each)}
-    assert set(found.refused) >= serving - accepted
-    assert accepted.isdisjoint(found.refused)
-    assert all(found.count.least <= each.fits for each in found.classes)
+    assert set(capacity.refused) >= serving - accepted
+    assert accepted.isdisjoint(capacity.refused)
+    assert all(capacity.count.least <= class_capacity.fits for class_capacity in capacity.classes)
 
 
 def test_remaining_amounts_are_counted_in_units_of_the_class() -> None:
@@ -95,9 +97,9 @@ def test_remaining_amounts_are_counted_in_units_of_the_class() -> None:
         provider("c", VCPU=1, MEMORY_MB=4),
         used={"a": {"VCPU": 1}},
     )
-    found = total(base, group(VCPU=2, MEMORY_MB=10))
-    assert (found.count.least, found.hosts, found.scarcest) == (4, 2, "VCPU")
-    vcpu, memory = found.classes
+    capacity = total(base, group(VCPU=2, MEMORY_MB=10))
+    assert (capacity.count.least, capacity.hosts, capacity.scarcest) == (4, 2, "VCPU")
+    vcpu, memory = capacity.classes
     assert vcpu == count.ClassCapacity("VCPU", 2, 12, 1, 11, fits=4, left=3, fragmented=3)
     assert memory == count.ClassCapacity("MEMORY_MB", 10, 204, 0, 204, 20, left=164, fragmented=4)
 
@@ -106,16 +108,16 @@ def test_providers_that_the_request_may_not_use_do_not_count() -> None:
     base = clouds.cloud(
         provider("a", VCPU=8, traits="T"), provider("b", VCPU=8), provider("c", VCPU=8, traits="R")
     )
-    found = total(base, group(VCPU=1, required="T"), root_forbidden=frozenset({"R"}))
-    (vcpu,) = found.classes
-    assert (found.count.least, found.hosts, vcpu.capacity) == (8, 1, 8)
+    capacity = total(base, group(VCPU=1, required="T"), root_forbidden=frozenset({"R"}))
+    (vcpu,) = capacity.classes
+    assert (capacity.count.least, capacity.hosts, vcpu.capacity) == (8, 1, 8)
 
 
 def test_a_tree_with_too_many_candidates_gives_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("osc_placement.workflows.cloud.options.PER_TREE", 1)
     base = clouds.cloud(provider("host"), provider("a", "host", VF=2), provider("b", "host", VF=3))
-    found = total(base, group("1", VF=1))
-    assert (found.count.least, found.count.most) == (2, 5)
+    capacity = total(base, group("1", VF=1))
+    assert (capacity.count.least, capacity.count.most) == (2, 5)
 
 
 def test_hosts_offer_more_than_shared_resources() -> None:
@@ -133,9 +135,9 @@ def moves_for(
     request: candidate.CandidateQuery,
     refused: Mapping[str, str] | None = None,
 ) -> capacity_moves.Moves:
-    known = servers.servers_on(base, hosts_of(base))
+    placed_servers = servers.servers_on(base, hosts_of(base))
     more = [cases.wanted(request)]
-    return capacity_moves.Moves(base, known, budgets.SearchBudget(), more, refused=refused)
+    return capacity_moves.Moves(base, placed_servers, budgets.SearchBudget(), more, refused=refused)
 
 
 def brute_keep(
@@ -183,10 +185,10 @@ def test_the_number_with_hosts_in_reserve_is_within_its_bounds(number: int) -> N
     request = queries[0]
     moves = moves_for(base, request)
     failures = draw.randint(1, 2)
-    found = reserve.capacity_with_failures(moves, cases.wanted(request), hosts_of(base), failures)
+    kept = reserve.capacity_with_failures(moves, cases.wanted(request), hosts_of(base), failures)
     expected = brute_keep(moves, request, failures)
-    assert found.least <= max(expected, 0) <= found.most
-    assert bool(found.unsafe) == (expected < 0)
+    assert kept.least <= max(expected, 0) <= kept.most
+    assert bool(kept.unsafe) == (expected < 0)
 
 
 def accepted_only(moves: capacity_moves.Moves, accepted: Collection[str]) -> capacity_moves.Moves:
@@ -241,9 +243,9 @@ def test_servers_of_one_size_give_an_exact_number() -> None:
     base = clouds.cloud(*hosts, servers={"s0": "h0 2", "s1": "h1 2"})
     request = query(group(VCPU=2))
     moves, wanted = moves_for(base, request), cases.wanted(request)
-    found = reserve.capacity_with_failures(moves, wanted, hosts_of(base), 1)
+    kept_reserve = reserve.capacity_with_failures(moves, wanted, hosts_of(base), 1)
     # Three hosts have room for twelve servers, and two exist.
-    assert found == reserve.Reserve(1, 10, 10)
+    assert kept_reserve == reserve.Reserve(1, 10, 10)
 
 
 def test_a_request_moves_only_when_its_own_host_fails() -> None:
@@ -254,8 +256,8 @@ def test_a_request_moves_only_when_its_own_host_fails() -> None:
     request = query(group(VCPU=2))
     moves = moves_for(base, request)
     # Beside the servers of h0 it fits on h3 only, beside those of h2 on h1 only.
-    found = reserve.capacity_with_failures(moves, cases.wanted(request), hosts_of(base), 1)
-    assert found == reserve.Reserve(1, 0, 1)
+    kept_reserve = reserve.capacity_with_failures(moves, cases.wanted(request), hosts_of(base), 1)
+    assert kept_reserve == reserve.Reserve(1, 0, 1)
     assert brute_keep(moves, request, 1) == 0
 
 
@@ -263,8 +265,8 @@ def test_a_host_whose_servers_find_no_room_is_named() -> None:
     base = clouds.cloud(provider("a", VCPU=8), provider("b", VCPU=2), servers={"s": "a 4"})
     request = query(group(VCPU=1))
     moves, wanted = moves_for(base, request), cases.wanted(request)
-    found = reserve.capacity_with_failures(moves, wanted, hosts_of(base), 1)
-    assert found == reserve.Reserve(1, 0, 0, unsafe=("a",))
+    kept_reserve = reserve.capacity_with_failures(moves, wanted, hosts_of(base), 1)
+    assert kept_reserve == reserve.Reserve(1, 0, 0, unsafe=("a",))
 
 
 def test_without_time_the_number_is_an_upper_bound() -> None:
@@ -272,6 +274,6 @@ def test_without_time_the_number_is_an_upper_bound() -> None:
     request = query(group(VCPU=2))
     moves = moves_for(base, request)
     moves.budget = budgets.SearchBudget(0.0)
-    found = reserve.capacity_with_failures(moves, cases.wanted(request), hosts_of(base), 3)
-    assert (found.least, found.is_complete) == (0, False)
-    assert found.most >= 4 * 37
+    kept_reserve = reserve.capacity_with_failures(moves, cases.wanted(request), hosts_of(base), 3)
+    assert (kept_reserve.least, kept_reserve.is_complete) == (0, False)
+    assert kept_reserve.most >= 4 * 37

@@ -88,13 +88,13 @@ def test_a_service_is_counted_as_its_database_and_by_brute_force(
             expected = brute_force.most(base, request)
             assert expected == row.capacity.count.least == row.capacity.count.most
         assert row.capacity.hosts == len(oracle.hosts(base, request))
-        for each in row.capacity.classes:
-            assert usable(base, request, each.name) >= each.free
+        for class_capacity in row.capacity.classes:
+            assert usable(base, request, class_capacity.name) >= class_capacity.free
 
 
 def fits_by_aggregate(client: api.Client, request: candidate.CandidateQuery) -> dict[str, int]:
-    asked = show.ShowRequest({"": ((request,),)}, by=show.By.AGGREGATE)
-    return {row.part: row.capacity.count.least for row in show.show(client, asked, CONTEXT).rows}
+    shown = show.ShowRequest({"": ((request,),)}, by=show.By.AGGREGATE)
+    return {row.part: row.capacity.count.least for row in show.show(client, shown, CONTEXT).rows}
 
 
 @pytest.mark.seeds(8, long=300)
@@ -108,7 +108,7 @@ def test_a_part_by_aggregate_has_what_the_request_with_member_of_has(
     file, _ = clients(placement)
     for _ in range(4):
         request = cloud_builder.draw_query(draw, base, VERSION)
-        if all(each.suffix for each in request.groups):
+        if all(request_group.suffix for request_group in request.groups):
             continue
         parts = fits_by_aggregate(file, request)
         for uuid in cloud_builder.AGGREGATES:
@@ -118,17 +118,17 @@ def test_a_part_by_aggregate_has_what_the_request_with_member_of_has(
                 trees = {base.providers[uuid].root_uuid for uuid in found.allocations}
                 return found.root_uuid in trees & hosts
 
-            asked = dataclasses.replace(
+            candidate_query = dataclasses.replace(
                 request,
                 groups=tuple(
-                    each
-                    if each.suffix
-                    else dataclasses.replace(each, member_of=(*each.member_of, frozenset({uuid})))
-                    for each in request.groups
+                    part
+                    if part.suffix
+                    else dataclasses.replace(part, member_of=(*part.member_of, frozenset({uuid})))
+                    for part in request.groups
                 ),
             )
             with contextlib.suppress(brute_force.TooManyStates):
-                assert parts.get(uuid, 0) == brute_force.most(base, asked, allowed)
+                assert parts.get(uuid, 0) == brute_force.most(base, candidate_query, allowed)
 
 
 FIRST, SECOND, _ = cloud_builder.AGGREGATES
@@ -169,8 +169,8 @@ def test_a_part_has_what_member_of_admits(
     placement: service.InProcessPlacement,
 ) -> None:
     explained.seed(placement, clouds.cloud(*providers))
-    found = fits_by_aggregate(clients(placement)[0], request_)
-    assert {uuid: found[uuid] for uuid in expected} == expected
+    fits = fits_by_aggregate(clients(placement)[0], request_)
+    assert {uuid: fits[uuid] for uuid in expected} == expected
 
 
 def test_what_shares_with_a_part_serves_its_servers_and_is_no_host_of_it(
@@ -181,9 +181,9 @@ def test_what_shares_with_a_part_serves_its_servers_and_is_no_host_of_it(
     base = clouds.cloud(HOST, DISK, other, servers={NAME.format(3): used})
     explained.seed(placement, base)
     queries = {"of hosts": query(group(VCPU=1)), "shared": query(group(DISK_GB=1))}
-    wanted = {title: ((one,),) for title, one in queries.items()}
-    asked = show.ShowRequest(wanted, by=show.By.AGGREGATE, keep=1)
-    rows = show.show(clients(placement)[0], asked, CONTEXT).rows
+    wanted = {title: ((candidate_query,),) for title, candidate_query in queries.items()}
+    request = show.ShowRequest(wanted, by=show.By.AGGREGATE, keep=1)
+    rows = show.show(clients(placement)[0], request, CONTEXT).rows
     kept = [(row.title, row.part, row.kept.least, row.kept.unsafe) for row in rows if row.kept]
     assert kept == [
         ("of hosts", FIRST, 3, ()),
@@ -238,14 +238,14 @@ def test_added_hosts_give_what_a_cloud_with_them_has(
         for request in queries:
             for by in (None, show.By.AGGREGATE, show.By.ZONE):
                 for client in (file, live):
-                    asked = show.ShowRequest({"": ((request,),)}, by=by, added=added)
-                    found = show.show(client, asked, CONTEXT, named()).rows
+                    show_request = show.ShowRequest({"": ((request,),)}, by=by, added=added)
+                    rows = show.show(client, show_request, CONTEXT, named()).rows
                     expected = counted(real, request, by).rows
-                    assert [numbers(row) for row in found if row.is_after] == [
+                    assert [numbers(row) for row in rows if row.is_after] == [
                         numbers(row) for row in expected
                     ]
                     now = counted(client, request, by).rows
-                    assert [row for row in found if not row.is_after] == list(now)
+                    assert [row for row in rows if not row.is_after] == list(now)
             with contextlib.suppress(brute_force.TooManyStates):
                 (_, row) = show.show(
                     file, show.ShowRequest({"": ((request,),)}, added=added), CONTEXT
@@ -261,12 +261,12 @@ def test_added_hosts_are_in_service_whatever_the_one_is_that_they_are_like() -> 
     nova = nova_servers.NovaReader(ServerHosts(values.Hosts()))
     with service.InProcessPlacement() as placement:
         explained.seed(placement, base)
-        asked = show.ShowRequest(
+        request = show.ShowRequest(
             {"": ((query(group(VCPU=2)),),)},
             by=show.By.HOST,
             added=[add_hosts.AddedHosts(like, 2)],
         )
-        rows = show.show(clients(placement)[0], asked, CONTEXT, nova=nova).rows
+        rows = show.show(clients(placement)[0], request, CONTEXT, nova=nova).rows
     names = {uuid: each.name for uuid, each in base.providers.items()}
     assert {row.part: row.capacity.count.least for row in rows if row.is_after} == {
         names[like]: 0,
@@ -292,11 +292,11 @@ def test_a_part_has_the_hosts_of_nova(seed: int, placement: service.InProcessPla
     }
     nova = nova_servers.NovaReader(compute=compute)
     request = cloud_builder.draw_query(draw, base, VERSION)
-    whole = [each for each in request.groups if not each.suffix]
+    whole = [request_group for request_group in request.groups if not request_group.suffix]
 
     def shown(client: api.Client = file, **options: Any) -> show.Shown:
-        asked = show.ShowRequest({"": ((request,),)}, **options)
-        return show.show(client, asked, CONTEXT, named(hosts), nova)
+        show_request = show.ShowRequest({"": ((request,),)}, **options)
+        return show.show(client, show_request, CONTEXT, named(hosts), nova)
 
     for by in show.By:
         assert shown(live, by=by) == shown(by=by)
@@ -305,7 +305,7 @@ def test_a_part_has_the_hosts_of_nova(seed: int, placement: service.InProcessPla
         there = {root for root in roots if root[:8] in hosts[uuid]} & {*hosts_of(base)}
         members = base.providers.keys()
         if number < PLAIN:
-            terms = [any_of for each in whole for any_of in each.member_of]
+            terms = [any_of for request_group in whole for any_of in request_group.member_of]
             members = {
                 each
                 for each in there | base.with_aggregate[uuid]
@@ -330,7 +330,7 @@ def test_a_part_has_the_hosts_of_nova(seed: int, placement: service.InProcessPla
 
 def usable(base: state.CloudState, request: candidate.CandidateQuery, name: str) -> int:
     """At least what is free of a class on trees that the traits of the request admit."""
-    groups = [each for each in request.groups if each.resources]
+    groups = [request_group for request_group in request.groups if request_group.resources]
     free = 0
     for root in base.tree:
         uuids = {*base.tree[root]} | {
@@ -340,10 +340,10 @@ def usable(base: state.CloudState, request: candidate.CandidateQuery, name: str)
             if not base.with_aggregate[aggregate].isdisjoint(base.tree[root])
         }
         there = frozenset().union(*(base.providers[uuid].traits for uuid in uuids))
-        if all(there & any_of for each in groups for any_of in each.required):
+        if all(there & any_of for request_group in groups for any_of in request_group.required):
             for uuid in uuids:
-                held = base.providers[uuid].inventories.get(name)
-                free += 0 if held is None else held.capacity - base.used(uuid).get(name, 0)
+                offer = base.providers[uuid].inventories.get(name)
+                free += 0 if offer is None else offer.capacity - base.used(uuid).get(name, 0)
     return free
 
 
@@ -355,10 +355,10 @@ def test_only_hosts_with_the_traits_of_several_classes_count(
         provider(NAME.format(2), VCPU=8, MEMORY_MB=10),
     )
     explained.seed(placement, base)
-    asked = query(group(VCPU=1, MEMORY_MB=1, required="HW_CPU_X86_SSE"))
+    candidate_query = query(group(VCPU=1, MEMORY_MB=1, required="HW_CPU_X86_SSE"))
     for client in clients(placement):
-        (row,) = counted(client, asked).rows
-        capacities = {each.name: each.capacity for each in row.capacity.classes}
+        (row,) = counted(client, candidate_query).rows
+        capacities = {item.name: item.capacity for item in row.capacity.classes}
         assert capacities == {"VCPU": 8, "MEMORY_MB": 10}
 
 
@@ -405,18 +405,18 @@ AGGREGATE = cloud_builder.AGGREGATES[0]
 
 def judge(read: observe_hosts.ServersRead, most: int | None = None) -> stop.StopVerdict:
     nova = read.known
-    known = servers.servers_on(read.base, read.roots, nova.cases, nova.groups)
+    placed_servers = servers.servers_on(read.base, read.roots, nova.cases, nova.groups)
     budget = budgets.SearchBudget()
     moves = capacity_moves.Moves(
-        read.base, known, budget, groups=nova.groups, root_of=cases.root_of
+        read.base, placed_servers, budget, groups=nova.groups, root_of=cases.root_of
     )
     if most is None:
         return stop.may_stop(moves, read.roots)
     return stop.largest(moves, read.roots, most)
 
 
-def reader(known: nova_servers.ServerCases) -> nova_servers.NovaReader:
-    return nova_servers.NovaReader(requests=lambda *_: known)
+def reader(server_cases: nova_servers.ServerCases) -> nova_servers.NovaReader:
+    return nova_servers.NovaReader(requests=lambda *_: server_cases)
 
 
 def draw_nova(
@@ -445,15 +445,15 @@ def test_a_service_is_judged_as_its_database(
     names = [base.providers[root].name for root in draw.sample(hosts, draw.randint(0, len(hosts)))]
     queries, groups = draw_nova(draw, base)
 
-    known = nova_servers.ServerCases(cases.of_servers(queries), cases.members(base, groups))
-    read = observe_hosts.read(client, names, [], reader(known), CONTEXT)
-    whole = observe_hosts.ServersRead(base, read.roots, known=known)
-    found, expected = judge(read), judge(whole)
-    assert found.answer == expected.answer
-    assert len(found.unplaced) == len(expected.unplaced)
+    server_cases = nova_servers.ServerCases(cases.of_servers(queries), cases.members(base, groups))
+    read = observe_hosts.read(client, names, [], reader(server_cases), CONTEXT)
+    whole = observe_hosts.ServersRead(base, read.roots, known=server_cases)
+    verdict, expected = judge(read), judge(whole)
+    assert verdict.answer == expected.answer
+    assert len(verdict.unplaced) == len(expected.unplaced)
     most = draw.randint(1, 3)
-    found, expected = judge(read, most), judge(whole, most)
-    assert (found.answer, len(found.hosts)) == (expected.answer, len(expected.hosts))
+    verdict, expected = judge(read, most), judge(whole, most)
+    assert (verdict.answer, len(verdict.hosts)) == (expected.answer, len(expected.hosts))
 
 
 def on_hosts(hosts: int, **offers: int) -> state.CloudState:
@@ -474,8 +474,8 @@ def test_hosts_in_reserve_cost_two_requests_for_each_provider_and_none_for_a_con
     base = brute_force.claim(base, NAME.format(999), {first: {"VCPU": 2}})
     explained.seed(placement, base)
     file, live = clients(placement)
-    asked = show.ShowRequest({"": ((query(group(VCPU=1)),),)}, keep=1)
-    assert show.show(live, asked, CONTEXT) == show.show(file, asked, CONTEXT)
+    request = show.ShowRequest({"": ((query(group(VCPU=1)),),)}, keep=1)
+    assert show.show(live, request, CONTEXT) == show.show(file, request, CONTEXT)
     assert live.sent == {
         # All of them, and those that share.
         "resource_providers/": 1,
@@ -502,15 +502,15 @@ def test_the_number_of_requests_about_stopped_hosts_is_exact(
     client = explained.seeded(placement, base)
     client.transport.local = lambda: None
     client.sent.clear()
-    asked = query(
+    candidate_query = query(
         group(VCPU=2, MEMORY_MB=4, DISK_GB=5, forbidden="HW_NUMA_ROOT", member_of=AGGREGATE),
         root_forbidden=frozenset({servers.DISABLED}),
     )
-    known = nova_servers.ServerCases(
-        cases.of_servers(dict.fromkeys(uuids[:3], asked)),
+    server_cases = nova_servers.ServerCases(
+        cases.of_servers(dict.fromkeys(uuids[:3], candidate_query)),
         cases.members(base, [ServerGroup("g", "web", "anti-affinity", (uuids[0], uuids[3]))]),
     )
-    read = observe_hosts.read(client, [first], [], reader(known), CONTEXT)
+    read = observe_hosts.read(client, [first], [], reader(server_cases), CONTEXT)
     assert judge(read).answer is Answer.YES
     assert client.sent == {
         "resource_providers/": 1,
@@ -546,9 +546,9 @@ def test_a_trait_that_does_not_exist_is_on_no_host(placement: service.InProcessP
     server = "00000000-0000-4000-8000-0000000000c0"
     base = brute_force.claim(base, server, {first: {"VCPU": 2}})
     client = explained.seeded(placement, base)
-    asked = {server: query(group(VCPU=2, required="CUSTOM_GONE"))}
-    known = nova_servers.ServerCases(cases.of_servers(asked))
-    read = observe_hosts.read(client, [first], [], reader(known), CONTEXT)
+    queries = {server: query(group(VCPU=2, required="CUSTOM_GONE"))}
+    server_cases = nova_servers.ServerCases(cases.of_servers(queries))
+    read = observe_hosts.read(client, [first], [], reader(server_cases), CONTEXT)
     (unplaced,) = judge(read).unplaced
     assert unplaced.reasons == ("no other host has room with required=CUSTOM_GONE",)
 

@@ -230,17 +230,17 @@ class MovingCloud:
         )
         move = MoveRequest(Way(kind), to_host, "new" if kind == "resize" else None)
         case = cases.read(services, options, self.compute, move)
-        [asked] = case.requests
+        [request] = case.requests
         named = [to_host] if to_host else []
         query = explain.ExplainedQuery(
-            asked.query, list(asked.sources), named, nova=asked, case=case
+            request.query, list(request.sources), named, nova=request, case=case
         )
-        [found] = explain.explain(
+        [explanation] = explain.explain(
             *(self.client, [query], ReadContext(workers=1), self.compute, case.aggregates)
         )
-        self.found = found
-        assert not found.open.doubts
-        return set(found.candidates)
+        self.found = explanation
+        assert not explanation.open.doubts
+        return set(explanation.candidates)
 
 
 @pytest.fixture
@@ -300,10 +300,10 @@ def test_the_requests_for_a_named_target_do_not_grow_with_the_hosts(
     )
     cloud.client.transport.local = lambda: None
     assert cloud.asked("migrate", "nova-1", nova=nova) == set()
-    held, _ = holders.read(
+    consumers, _ = holders.read(
         cloud.client, cloud.found.short, ReadContext(workers=1), cloud.compute, nova
     )
-    assert {one.consumer_uuid: (one.amounts, one.is_leaked) for one in held} == {
+    assert {holder.consumer_uuid: (holder.amounts, holder.is_leaked) for holder in consumers} == {
         OTHER: ({"VCPU": 3, "MEMORY_MB": 16}, True),
         GONE: ({"VCPU": 3, "MEMORY_MB": 16}, True),
     }

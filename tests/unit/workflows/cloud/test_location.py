@@ -91,31 +91,31 @@ TABLE: dict[str, tuple[dict[str, Any], tuple[values.Migration, ...], str, str, s
 @pytest.mark.parametrize("name", TABLE)
 def test_location_and_hosts_that_may_hold_allocations(name: str) -> None:
     fields, migrations, moving, node, hosts = TABLE[name]
-    one = server(**fields)
-    found = server_moves.move_of(small.cloud([one], migrations), one)
-    assert moving in found.moving.text
-    assert bool(found.moving) == bool(moving)
-    assert (found.node.host if found.node else "") == node
-    assert bool(found.absent) == (not node)
-    may_hold = "*" if found.anywhere else "".join(h for h in "abc" if found.may_hold(f"n-{h}."))
+    nova_server = server(**fields)
+    moved = server_moves.move_of(small.cloud([nova_server], migrations), nova_server)
+    assert moving in moved.moving.text
+    assert bool(moved.moving) == bool(moving)
+    assert (moved.node.host if moved.node else "") == node
+    assert bool(moved.absent) == (not node)
+    may_hold = "*" if moved.anywhere else "".join(h for h in "abc" if moved.may_hold(f"n-{h}."))
     assert may_hold == hosts
 
 
 def test_sharing_provider_belongs_to_the_hosts_in_its_aggregate() -> None:
     for host, shares in (("a", True), ("c", False)):
-        one = server(host)
-        found = server_moves.move_of(small.cloud([one]), one)
-        assert found.may_hold("u-nfs") is shares
+        nova_server = server(host)
+        server_move = server_moves.move_of(small.cloud([nova_server]), nova_server)
+        assert server_move.may_hold("u-nfs") is shares
 
 
 def test_child_provider_counts_as_its_root() -> None:
     snapshot = small.cloud([server("b")])
-    found = server_moves.move_of(snapshot, snapshot.servers["s"])
-    assert found.may_hold(snapshot.root_of("u-nic"))
+    server_move = server_moves.move_of(snapshot, snapshot.servers["s"])
+    assert server_move.may_hold(snapshot.root_of("u-nic"))
 
 
 def test_host_in_cell_that_is_down_counts_as_moving() -> None:
-    one = server("a")
+    nova_server = server("a")
     down = values.Hosts(nodes=small.NODES, unreachable=frozenset({"a"}))
-    found = server_moves.move_of(small.cloud([one], hosts=down), one)
-    assert found.moving == server_moves.CELL_DOWN
+    server_move = server_moves.move_of(small.cloud([nova_server], hosts=down), nova_server)
+    assert server_move.moving == server_moves.CELL_DOWN

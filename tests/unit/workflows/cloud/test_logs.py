@@ -81,8 +81,8 @@ def test_a_log_of_nova_has_two_queries_of_which_one_was_sent_twice(
     ],
 )
 def test_a_line_has_a_query(line: str, text: str, version: str) -> None:
-    (found,) = logs.parse([line]).queries
-    assert (found.text, found.version) == (text, version)
+    (query,) = logs.parse([line]).queries
+    assert (query.text, query.version) == (text, version)
 
 
 @pytest.mark.parametrize(

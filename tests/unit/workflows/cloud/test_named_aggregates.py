@@ -110,8 +110,8 @@ def test_the_printed_commands_end_the_difference() -> None:
     request = mirror.MirrorRequest(host_aggregates=("rack",), prune=True)
     planned = mirror.plan_mirror(client, nova, request)
     plans.apply_in_memory(client, planned)
-    found = selector.select(client, chosen, names_of(nova, changes=True)[0])
-    assert [item.name for item in found.providers] == ["h0.", "h1."]
+    selection = selector.select(client, chosen, names_of(nova, changes=True)[0])
+    assert [item.name for item in selection.providers] == ["h0.", "h1."]
 
 
 CHANGES = {
@@ -150,15 +150,15 @@ def test_a_query_sends_the_uuid_and_says_both_numbers() -> None:
     assert len(said) == 1
     assert said[0].startswith("Note: rack has 3 hosts in nova, 1 of them in Placement: ")
     assert client.count()[LIST] == 3
-    asked = [path.partition("?")[0] for path in nova.requests]
-    assert asked == ["/os-aggregates", "/os-services", "/os-hypervisors/detail"]
+    paths = [path.partition("?")[0] for path in nova.requests]
+    assert paths == ["/os-aggregates", "/os-services", "/os-hypervisors/detail"]
 
 
 def test_a_uuid_reads_nothing_from_nova() -> None:
     client, nova = cloud(["h0", "h1"], ["h1"])
     names, said = names_of(nova, changes=True)
-    found = selector.select(client, selector.Selector(member_of=(RACK,)), names)
-    assert [item.name for item in found.providers] == ["h1."]
+    selection = selector.select(client, selector.Selector(member_of=(RACK,)), names)
+    assert [item.name for item in selection.providers] == ["h1."]
     assert (nova.requests, said) == ([], [])
 
 

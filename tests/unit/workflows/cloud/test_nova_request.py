@@ -88,23 +88,23 @@ def test_nova_requires_the_owner_if_its_release_has_the_filter_and_a_host_has_th
     version: str | None, option: int | None, has_owner: bool, owner: bool | None
 ) -> None:
     answers = {"GET /v2.1/": {"version": {"version": version}}} if version else {}
-    asked: list[str] = []
+    paths: list[str] = []
 
     def ask(trait: str) -> frozenset[str]:
-        asked.append(trait)
+        paths.append(trait)
         return frozenset({"root"} if has_owner else ())
 
     options = nova_options.SchedulerOptions(release=option)
     rules = nova_request.observe_rules(api.RecordedNova(answers, "nova"), options, ask)
     assert rules.options.owner is owner
     is_of_34 = max(rules.releases) == 34
-    assert asked == [traits.OWNER] * is_of_34
+    assert paths == [traits.OWNER] * is_of_34
     assert bool(rules.owner_note) == (is_of_34 and owner is not None)
     # An operator's word counts without a request.
-    asked.clear()
+    paths.clear()
     options = dataclasses.replace(options, owner=True)
     rules = nova_request.observe_rules(api.RecordedNova(answers, "nova"), options, ask)
-    assert (rules.options.owner, rules.owner_note, asked) == (True, "", [])
+    assert (rules.options.owner, rules.owner_note, paths) == (True, "", [])
 
 
 def test_the_hosts_with_a_trait_are_the_roots_of_the_trees_with_it(

@@ -40,9 +40,9 @@ def test_the_records_of_a_service_answer_as_its_database(
             assert read.used(uuid).get(name, 0) == base.used(uuid).get(name, 0)
     for query in queries:
         assert serving(read, query) == serving(base, query)
-        for each in constraint.constraints_of(query):
-            relaxed = constraint.without(query, [each])
-            assert serving(read, relaxed) == serving(base, relaxed), each
+        for condition in constraint.constraints_of(query):
+            relaxed = constraint.without(query, [condition])
+            assert serving(read, relaxed) == serving(base, relaxed), condition
 
 
 def test_a_sharing_provider_does_not_share_by_way_of_another_one(

@@ -215,8 +215,8 @@ def test_leftovers_of_a_migration_that_is_over_are_leaked() -> None:
     (holder,) = server_moves.holders_on(reading, moving_cloud.provider_uuid(SOURCE))
     assert holder.is_leaked
     assert holder.server == reading.servers[SERVER]
-    for known, is_leaked in ((reading.migrations, True), ({}, False)):
-        without = dataclasses.replace(reading, servers={}, migrations=known)
+    for migrations, is_leaked in ((reading.migrations, True), ({}, False)):
+        without = dataclasses.replace(reading, servers={}, migrations=migrations)
         (holder,) = server_moves.holders_on(without, moving_cloud.provider_uuid(SOURCE))
         assert (holder.server, holder.is_leaked) == (None, is_leaked)
 

@@ -52,8 +52,8 @@ def draw_hosts(draw: random.Random, number: int) -> state.CloudState:
         providers.append(clouds.provider(NAME.format(at), **kind))
         is_full = draw.random() < 0.2
         used[NAME.format(at)] = {
-            name: max(each.capacity, 1) if is_full else draw.randint(1, max(each.capacity, 1))
-            for name, each in kind.items()
+            name: max(offer.capacity, 1) if is_full else draw.randint(1, max(offer.capacity, 1))
+            for name, offer in kind.items()
         }
     return with_use(clouds.cloud(*providers), used)
 
@@ -91,12 +91,12 @@ def answers(client: Any, queries: Sequence[candidate.CandidateQuery]) -> Any:
     requests = [
         explain.ExplainedQuery(query, constraint.constraints_of(query)) for query in queries
     ]
-    asked = show.ShowRequest({str(at): ((query,),) for at, query in enumerate(queries)})
-    each = dataclasses.replace(asked, by=show.By.HOST)
+    show_request = show.ShowRequest({str(at): ((query,),) for at, query in enumerate(queries)})
+    by_host = dataclasses.replace(show_request, by=show.By.HOST)
     return (
         [answer(partial(explain.explain, client, [request], CONTEXT)) for request in requests],
-        answer(partial(show.show, client, asked, CONTEXT)),
-        answer(partial(show.show, client, each, CONTEXT)),
+        answer(partial(show.show, client, show_request, CONTEXT)),
+        answer(partial(show.show, client, by_host, CONTEXT)),
     )
 
 
@@ -384,10 +384,10 @@ def a_liar(
     truth = client.list_allocation_candidates
 
     def answer(pairs: Any) -> responses.Candidates:
-        found = truth(pairs)
-        summaries = dict(found.summaries)
+        verdict = truth(pairs)
+        summaries = dict(verdict.summaries)
         lie(summaries)
-        return found._replace(summaries=summaries)
+        return verdict._replace(summaries=summaries)
 
     monkeypatch.setattr(client, "list_allocation_candidates", answer)
 

@@ -87,8 +87,8 @@ def _flavors(client: explained.CountingClient) -> None:
 
 def _host_check(client: explained.CountingClient) -> None:
     queries = {uuid: asked(VCPU=2, MEMORY_MB=4, DISK_GB=5).query for uuid in SERVERS}
-    known = nova_servers.ServerCases(cases.of_servers(queries))
-    reader = nova_servers.NovaReader(requests=lambda *_: known)
+    server_cases = nova_servers.ServerCases(cases.of_servers(queries))
+    reader = nova_servers.NovaReader(requests=lambda *_: server_cases)
     observe_hosts.read(client, STOPPED, [], reader, CONTEXT)
 
 

@@ -90,11 +90,11 @@ def test_a_host_is_a_candidate_exactly_if_the_server_returns_it_as_service_or_fi
         returned = explained.hosts_in_response(cloud.file, cloud.base, query)
         assert returned == oracle.hosts(cloud.base, query)
         assert asked(cloud.file, query) == asked(cloud.service, query)
-        found = asked(cloud.file, query, *names)
-        assert found == asked(cloud.service, query, *names)
-        assert set(found.candidates) == returned
-        assert {failure.host for failure in found.failures} == set(names) - returned
-        assert found.funnel[-1].hosts == len(returned) <= found.all_hosts
+        explanation = asked(cloud.file, query, *names)
+        assert explanation == asked(cloud.service, query, *names)
+        assert set(explanation.candidates) == returned
+        assert {failure.host for failure in explanation.failures} == set(names) - returned
+        assert explanation.funnel[-1].hosts == len(returned) <= explanation.all_hosts
 
 
 @pytest.mark.seeds(6, long=130)
@@ -108,10 +108,10 @@ def test_no_host_that_the_compute_filter_refuses_can_serve_a_request(cloud: Clou
         compute = compute_nodes.read_server_hosts(compute_services.nova(states))
         returned = explained.hosts_in_response(cloud.file, base, query)
         for client in (cloud.file, cloud.service):
-            found = asked(client, query, compute=compute)
-            assert set(found.candidates) == returned & names
-            assert found.not_counted.keys() == (returned | set(found.explained)) - names
-            for change in found.changes:
+            explanation = asked(client, query, compute=compute)
+            assert set(explanation.candidates) == returned & names
+            assert explanation.not_counted.keys() == (returned | set(explanation.explained)) - names
+            for change in explanation.changes:
                 after = changes.after(base, change.steps)
                 enabled = {
                     base.named[step.provider]
@@ -126,9 +126,9 @@ def test_no_host_that_the_compute_filter_refuses_can_serve_a_request(cloud: Clou
                 assert change.host is None or (change.host in names_after) == (
                     states[base.named[change.host]] in ("up", "disabled")
                 )
-            if not found.candidates:
-                able = {failure.host for failure in found.failures} & names
-                assert able == set(found.explained) or not able
+            if not explanation.candidates:
+                able = {failure.host for failure in explanation.failures} & names
+                assert able == set(explanation.explained) or not able
 
 
 def hosts_of_request(base: state.CloudState, query: candidate.CandidateQuery) -> set[str]:
@@ -136,20 +136,20 @@ def hosts_of_request(base: state.CloudState, query: candidate.CandidateQuery) ->
     classes = {name for group in query.groups for name in group.resources}
     shared = base.with_trait[standard.SHARING_TRAIT]
     alone = [provider for uuid, provider in base.providers.items() if uuid not in shared]
-    offering = {each.root_uuid for each in alone if classes & each.inventories.keys()}
-    return offering or {each.root_uuid for each in alone}
+    offering = {provider.root_uuid for provider in alone if classes & provider.inventories.keys()}
+    return offering or {provider.root_uuid for provider in alone}
 
 
 def test_the_funnel_counts_the_hosts_of_each_partial_query(cloud: Cloud) -> None:
     for query in cloud.queries():
-        found = asked(cloud.file, query)
+        explanation = asked(cloud.file, query)
         hosts = hosts_of_request(cloud.base, query)
-        hosts |= {cloud.base.named[name] for name in found.candidates}
-        for count, step in enumerate(found.funnel, start=1):
-            rest = [each.constraint for each in found.funnel[count:]]
+        hosts |= {cloud.base.named[name] for name in explanation.candidates}
+        for count, step in enumerate(explanation.funnel, start=1):
+            rest = [funnel_step.constraint for funnel_step in explanation.funnel[count:]]
             partial = constraint.without(query, rest)
             # A class that follows may be the only one that a host has.
-            if all(each.kind is not Kind.RESOURCES for each in rest) and rest:
+            if all(condition.kind is not Kind.RESOURCES for condition in rest) and rest:
                 search = HostSearch(cloud.base, partial)
                 meeting = [host for host in hosts if search.shared_can_serve(host)]
                 assert step.hosts == len(meeting)
@@ -164,7 +164,7 @@ def smaller(
     ]
     for removed in _subsets(change.removed):
         for chosen in itertools.product(*(numbers for _, numbers in kept)):
-            lower = dict(zip((each for each, _ in kept), chosen, strict=True))
+            lower = dict(zip((condition for condition, _ in kept), chosen, strict=True))
             if removed != change.removed or lower != change.amounts:
                 yield dataclasses.replace(change, removed=removed, amounts=lower).of(query)
 
@@ -186,12 +186,12 @@ def test_each_change_is_sufficient_and_minimal(cloud: Cloud) -> None:
     names = [cloud.base.providers[root].name for root in cloud.base.tree]
     for query in cloud.queries():
         for hosts in ((), names):
-            found = asked(cloud.file, query, *hosts)
-            for change in found.changes:
+            explanation = asked(cloud.file, query, *hosts)
+            for change in explanation.changes:
                 if change.steps:
                     check_steps(cloud.base, query, change)
                 else:
-                    assert not found.candidates
+                    assert not explanation.candidates
                     check_request(cloud.base, query, change)
 
 
@@ -212,8 +212,8 @@ def check_request(
 ) -> None:
     assert 1 <= len(change.removed) + len(change.amounts) <= MOST_CONDITIONS
     assert change.hosts == len(oracle.hosts(base, change.of(query))) > 0
-    for each in smaller(query, change):
-        assert not oracle.hosts(base, each), each
+    for candidate_query in smaller(query, change):
+        assert not oracle.hosts(base, candidate_query), candidate_query
 
 
 @pytest.mark.parametrize("ratio", [1.0, 1.5, 4.0, 0.5])
@@ -222,14 +222,14 @@ def check_request(
 def test_the_named_field_raises_a_capacity_as_stated(
     name: str, ratio: float, reserved: int
 ) -> None:
-    held = inventory.Inventory(10, reserved=reserved, allocation_ratio=ratio)
+    offer = inventory.Inventory(10, reserved=reserved, allocation_ratio=ratio)
     for missing in range(1, 30):
-        field, value = changes.raised(name, held, missing)
-        after = dataclasses.replace(held, **{field: value})
-        assert after.capacity >= held.capacity + missing
-        if reserved == held.total and missing <= int(held.total * ratio):
+        field, value = changes.raised(name, offer, missing)
+        after = dataclasses.replace(offer, **{field: value})
+        assert after.capacity >= offer.capacity + missing
+        if reserved == offer.total and missing <= int(offer.total * ratio):
             assert field == "reserved"
-        elif reserved < held.total:
+        elif reserved < offer.total:
             is_ratio = name == "VCPU" or ratio != 1
             assert field == ("allocation_ratio" if is_ratio else "total")
 
@@ -248,8 +248,8 @@ def test_the_number_of_requests_does_not_grow_with_the_hosts(
     query = clouds.query(clouds.group(VCPU=9, MEMORY_MB=16, required="HW_CPU_X86_AVX"))
     order = constraint.constraints_of(query)
     request = explain.ExplainedQuery(query, order, nearest=2)
-    (found,) = explain.explain(client, [request], CONTEXT)
-    [change] = [change for change in found.changes if not change.steps]
+    (explanation,) = explain.explain(client, [request], CONTEXT)
+    [change] = [change for change in explanation.changes if not change.steps]
     assert (change.amounts, change.removed) == ({order[0]: 8}, (order[2],))
     assert client.sent == {
         # Checks the query, proves a change, and reads the capacity of all hosts.
@@ -287,9 +287,9 @@ def test_a_trait_that_a_host_beside_a_sharing_provider_lacks_is_named(
     if not is_file:
         client.transport.local = lambda: None
     query = clouds.query(clouds.group(VCPU=1, DISK_GB=1, required="HW_CPU_X86_AVX"))
-    found = asked(client, query)
-    assert found.candidates == ()
-    lacking = [item for item in found.failures if item.reason is report.RefusalReason.REQUIRED]
+    answer = asked(client, query)
+    assert answer.candidates == ()
+    lacking = [item for item in answer.failures if item.reason is report.RefusalReason.REQUIRED]
     assert [(item.host, item.names) for item in lacking] == [(host, ("HW_CPU_X86_AVX",))]
 
 
@@ -336,10 +336,10 @@ def test_a_change_that_the_service_refuses_is_left_out_and_counted(
         return ask([*pairs, ("in_tree", cloud_builder.UNKNOWN)] if none else pairs)
 
     monkeypatch.setattr(client, "list_allocation_candidates", refuse)
-    found = asked(client, query)
-    assert (complete.refused, found.refused) == (0, 1)
-    assert found.changes == tuple(change for change in complete.changes if change.steps)
-    assert found.failures == complete.failures
+    explanation = asked(client, query)
+    assert (complete.refused, explanation.refused) == (0, 1)
+    assert explanation.changes == tuple(change for change in complete.changes if change.steps)
+    assert explanation.failures == complete.failures
 
 
 def test_a_host_of_which_placement_returns_no_candidate_cannot_serve_a_request(
@@ -348,13 +348,13 @@ def test_a_host_of_which_placement_returns_no_candidate_cannot_serve_a_request(
     """openstack-placement loses some candidates; nova then has no host for the server."""
     client = as_service(placement, clouds.provider(HOST, VCPU=8))
     query = clouds.query(clouds.group(VCPU=1))
-    found = asked(client, query)
-    assert (len(found.candidates), found.not_counted) == (1, {})
+    explanation = asked(client, query)
+    assert (len(explanation.candidates), explanation.not_counted) == (1, {})
     monkeypatch.setattr(
         client, "list_allocation_candidates", lambda _: responses.Candidates((), {})
     )
     lost = asked(client, query)
-    assert (lost.candidates, lost.not_counted) == ((), {found.candidates[0]: explain.LOST})
+    assert (lost.candidates, lost.not_counted) == ((), {explanation.candidates[0]: explain.LOST})
 
 
 def test_a_file_is_read_once_for_several_queries(tmp_path: pathlib.Path) -> None:
@@ -373,8 +373,8 @@ def test_a_file_is_read_once_for_several_queries(tmp_path: pathlib.Path) -> None
         explained.seed(placement, clouds.cloud(host))
     with contextlib.closing(server.create_app(path, lazily=True)) as app:
         client = api.Client(wsgi.in_process(lambda: app, path), VERSION)
-        for found in explain.explain(client, requests, CONTEXT):
-            assert (len(found.candidates), found.failures) == (1, ())
+        for explanation in explain.explain(client, requests, CONTEXT):
+            assert (len(explanation.candidates), explanation.failures) == (1, ())
 
 
 @pytest.mark.parametrize(
@@ -384,19 +384,19 @@ def test_a_file_is_read_once_for_several_queries(tmp_path: pathlib.Path) -> None
 def test_a_service_gets_the_amounts_that_fit_its_units(
     placement: service.InProcessPlacement, requested: int, fits: list[int]
 ) -> None:
-    held = inventory.Inventory(10, min_unit=2, step_size=2)
-    client = as_service(placement, clouds.provider(HOST, MEMORY_MB=held))
+    offer = inventory.Inventory(10, min_unit=2, step_size=2)
+    client = as_service(placement, clouds.provider(HOST, MEMORY_MB=offer))
     query = clouds.query(clouds.group(MEMORY_MB=requested))
-    found = asked(client, query)
+    explanation = asked(client, query)
     amount, *_ = constraint.constraints_of(query)
-    offered = [dict(change.amounts) for change in found.changes if not change.steps]
-    assert sorted(each[amount] for each in offered) == sorted(fits)
+    offered = [dict(change.amounts) for change in explanation.changes if not change.steps]
+    assert sorted(row[amount] for row in offered) == sorted(fits)
 
 
 def test_a_full_host_with_a_ratio_of_1_is_freed_or_sold_several_times() -> None:
     base = clouds.cloud(clouds.provider("host", VCPU=4), used={"host": {"VCPU": 4}})
-    found = changes.of_host(base, clouds.query(clouds.group(VCPU=1)), "host", {})
-    steps = [step for each in found for step in each.steps]
+    smallest_changes = changes.of_host(base, clouds.query(clouds.group(VCPU=1)), "host", {})
+    steps = [step for change in smallest_changes for step in change.steps]
     assert [(step.action, step.field, step.value) for step in steps] == [
         (changes.Action.FREE, "", 0.0),
         (changes.Action.RAISE, "allocation_ratio", 1.25),
@@ -409,8 +409,8 @@ def test_several_groups_on_separate_providers_are_explained_with_numbers(
     client = as_service(placement, clouds.provider(HOST, VGPU=6))
     groups = [clouds.group(suffix, VGPU=4) for suffix in ("1", "2")]
     query = clouds.query(*groups, isolate=True)
-    found = asked(client, query)
-    details = [failure.detail for failure in found.failures]
+    explanation = asked(client, query)
+    details = [failure.detail for failure in explanation.failures]
     assert any("2 x VGPU:4 on separate providers, 6 free" in text for text in details), details
 
 
@@ -427,18 +427,18 @@ def test_of_alternatives_a_change_adds_one_that_is_not_forbidden(
 ) -> None:
     base = clouds.cloud(clouds.provider("host", traits=has, VCPU=4))
     query = candidate.CandidateQuery((clouds.group(VCPU=1, **conditions),))
-    [found] = changes.of_host(base, query, "host", {})
-    assert [f"{step.action} {step.name}" for step in found.steps] == steps
-    assert found.hosts == 1
+    [change] = changes.of_host(base, query, "host", {})
+    assert [f"{step.action} {step.name}" for step in change.steps] == steps
+    assert change.hosts == 1
 
 
 def test_the_root_joins_an_aggregate_before_the_provider_that_offers() -> None:
     base = clouds.cloud(clouds.provider("host"), clouds.provider("numa", "host", VCPU=4))
     query = candidate.CandidateQuery((clouds.group(VCPU=1, member_of="A"),))
-    found = changes.of_host(base, query, "host", {})
-    assert [[(step.action, step.provider) for step in each.steps] for each in found] == [
-        [(changes.Action.JOIN, "host")]
-    ]
+    smallest_changes = changes.of_host(base, query, "host", {})
+    assert [
+        [(step.action, step.provider) for step in change.steps] for change in smallest_changes
+    ] == [[(changes.Action.JOIN, "host")]]
 
 
 @pytest.mark.parametrize(
@@ -469,7 +469,7 @@ def test_a_change_is_for_a_host_that_nova_accepts_after_it(
     enabled = ("ComputeFilter", "AggregateMultiTenancyIsolation")
     scheduler = nova_options.SchedulerOptions(enabled_filters=enabled)
     case = Case(Way.BOOT, spec, compute, options=scheduler, requests=(asked,))
-    [found] = explain.explain(
+    [explanation] = explain.explain(
         placement.client(VERSION),
         [explain.ExplainedQuery(asked.query, list(asked.sources), [HOST], nova=asked, case=case)],
         CONTEXT,
@@ -479,7 +479,7 @@ def test_a_change_is_for_a_host_that_nova_accepts_after_it(
     names = {"enable": "enable the compute service", "remove_trait": "remove the trait"}
     texts = [
         f"{', '.join(names[step.action] for step in change.steps)}: {change.hosts}"
-        for change in found.changes
+        for change in explanation.changes
         if change.steps
     ]
     assert texts == expected
@@ -530,15 +530,15 @@ def test_a_host_aggregate_is_mirrored_once_with_all_its_hosts(
     aggregate = cloud_builder.AGGREGATES[0]
     query = clouds.query(clouds.group(VCPU=1, member_of=aggregate))
     request_of_az = explain.ExplainedQuery(query, constraint.constraints_of(query))
-    [found] = explain.explain(
+    [explanation] = explain.explain(
         placement.client(VERSION),
         [request_of_az],
         CONTEXT,
         compute,
         [values.HostAggregate("1", "az2", aggregate, names)],
     )
-    assert len(found.explained) == 3
-    [change] = [change for change in found.changes if change.steps]
+    assert len(explanation.explained) == 3
+    [change] = [change for change in explanation.changes if change.steps]
     assert ([step.action for step in change.steps], change.hosts) == ([changes.Action.MIRROR], 4)
 
 
@@ -579,12 +579,12 @@ def test_a_query_is_read_as_placement_reads_it(
         return
     query = queries.read_candidates(pairs)
     request = explain.ExplainedQuery(query, constraint.constraints_of(query), parameters=pairs)
-    [found] = explain.explain(client, [request], CONTEXT)
-    hosts = {uuid for each in answer.requests for uuid in each.allocations}
+    [explanation] = explain.explain(client, [request], CONTEXT)
+    hosts = {uuid for item in answer.requests for uuid in item.allocations}
     if query.limit is None:
-        assert set(found.candidates) == hosts
+        assert set(explanation.candidates) == hosts
     else:
-        assert len(hosts) == query.limit <= len(found.candidates)
+        assert len(hosts) == query.limit <= len(explanation.candidates)
 
 
 def test_the_holders_of_a_short_provider_have_all_that_is_used_of_it(cloud: Cloud) -> None:
@@ -599,15 +599,15 @@ def test_the_holders_of_a_short_provider_have_all_that_is_used_of_it(cloud: Clou
     compute = compute_nodes.read_server_hosts(nova)
     for query in cloud.queries():
         names = [cloud.base.providers[root].name for root in roots]
-        found = asked(cloud.service, query, *names, compute=compute)
-        held, problems = holders.read(cloud.service, found.short, CONTEXT, compute, nova)
+        answer = asked(cloud.service, query, *names, compute=compute)
+        consumers, problems = holders.read(cloud.service, answer.short, CONTEXT, compute, nova)
         assert not problems
-        lacking = {failure.provider for failure in found.failures if failure.reason == "capacity"}
+        lacking = {failure.provider for failure in answer.failures if failure.reason == "capacity"}
         for name in lacking:
-            each = cloud.base.providers[cloud.base.named[name or ""]]
-            used = cloud.base.used(each.uuid)
+            provider = cloud.base.providers[cloud.base.named[name or ""]]
+            used = cloud.base.used(provider.uuid)
             sums: dict[str, int] = {}
-            for holder in held:
+            for holder in consumers:
                 assert holder.is_leaked
                 for resource, amount in holder.amounts.items() if holder.provider == name else ():
                     sums[resource] = sums.get(resource, 0) + amount

@@ -81,17 +81,17 @@ def audited(
     **options: Any,
 ) -> dict[str, audit.AuditedFlavor]:
     scheduler = nova_options.SchedulerOptions(**options)
-    found = audit.audit(client, nova, names, scheduler, CONTEXT, in_service(roots))
-    return {each.name: each for each in found}
+    audited_flavors = audit.audit(client, nova, names, scheduler, CONTEXT, in_service(roots))
+    return {flavor.name: flavor for flavor in audited_flavors}
 
 
 def test_each_code_is_found_with_one_request_per_flavor(client: explained.CountingClient) -> None:
-    found = audited(client, recorded(**FLAVORS))
-    assert {name: str(each.code) for name, each in found.items()} == {
+    rows = audited(client, recorded(**FLAVORS))
+    assert {name: str(flavor.code) for name, flavor in rows.items()} == {
         name: name for name in FLAVORS
     }
-    assert [found["ok"].hosts, found["one-host"].hosts, found["full"].empty_hosts] == [2, 1, 2]
-    assert "CUSTOM_NOPE" in found["unknown-name"].reason
+    assert [rows["ok"].hosts, rows["one-host"].hosts, rows["full"].empty_hosts] == [2, 1, 2]
+    assert "CUSTOM_NOPE" in rows["unknown-name"].reason
     # Nothing is sent for a flavor that nova refuses; one request reads the trait OWNER_NOVA.
     assert sum(client.sent.values()) == len(FLAVORS) - 1 + 1
 
@@ -129,21 +129,21 @@ def test_a_flavor_whose_query_is_too_much_for_a_service_has_the_hosts_of_the_wid
     answers = client.list_allocation_candidates
 
     def refuse(pairs: Any) -> Any:
-        found = answers(pairs)
+        answer = answers(pairs)
         if any("VCPU:4" in text for _, text in pairs):
             raise error
-        return found
+        return answer
 
     monkeypatch.setattr(client, "list_allocation_candidates", refuse)
     monkeypatch.setattr(retry, "backoff", lambda _: [0.0])
-    found = audited(client, recorded(**FLAVORS))
-    changed = {name for name in FLAVORS if found[name] != whole[name]}
+    rows = audited(client, recorded(**FLAVORS))
+    changed = {name for name in FLAVORS if rows[name] != whole[name]}
     assert "ok" in changed
-    assert found["full"] == whole["full"]
+    assert rows["full"] == whole["full"]
     for name in changed:
-        assert (found[name].hosts, found[name].candidates) == (whole[name].hosts, 0)
-        assert str(error) in "".join(found[name].caveats.doubts)
-    assert (found["ok"].code, found["one-host"].code) == ("unknown", whole["one-host"].code)
+        assert (rows[name].hosts, rows[name].candidates) == (whole[name].hosts, 0)
+        assert str(error) in "".join(rows[name].caveats.doubts)
+    assert (rows["ok"].code, rows["one-host"].code) == ("unknown", whole["one-host"].code)
 
 
 def test_a_full_cloud_without_a_suitable_host_has_no_host(
@@ -151,11 +151,11 @@ def test_a_full_cloud_without_a_suitable_host_has_no_host(
 ) -> None:
     client = explained.seeded(placement, cloud(8, 64))
     client.transport.local = lambda: None
-    found = audited(client, recorded(**FLAVORS), "no-host", "full", "ok")
-    assert {name: str(single.code) for name, single in found.items()} == {
+    audited_flavors = audited(client, recorded(**FLAVORS), "no-host", "full", "ok")
+    assert {name: str(single.code) for name, single in audited_flavors.items()} == {
         "no-host": "no-host", "full": "full", "ok": "full",
     }  # fmt: skip
-    assert found["ok"].empty_hosts == 2
+    assert audited_flavors["ok"].empty_hosts == 2
 
 
 @pytest.mark.parametrize("number", [50, 500])
@@ -170,10 +170,10 @@ def test_the_number_of_requests_does_not_grow_with_full_hosts(
     base.apply(record.Changes(consumers={consumer.uuid: consumer}))
     client = explained.seeded(placement, base)
     client.transport.local = lambda: None
-    found = audited(client, recorded(**FLAVORS), "ok", "full", "no-host", roots=base.tree)
+    audited_flavors = audited(client, recorded(**FLAVORS), "ok", "full", "no-host", roots=base.tree)
     bounds = {
-        name: (str(each.code), each.empty_hosts, each.empty_hosts_at_most)
-        for name, each in found.items()
+        name: (str(flavor.code), flavor.empty_hosts, flavor.empty_hosts_at_most)
+        for name, flavor in audited_flavors.items()
     }
     assert bounds == {
         # One host was read.
@@ -181,8 +181,8 @@ def test_the_number_of_requests_does_not_grow_with_full_hosts(
         "full": ("full", 1, number),
         "no-host": ("no-host", 0, 0),
     }
-    assert found["ok"].caveats.notes
-    assert not found["no-host"].caveats.notes
+    assert audited_flavors["ok"].caveats.notes
+    assert not audited_flavors["no-host"].caveats.notes
     assert client.sent == {
         "allocation_candidates/resources": 4,
         "resource_providers/": 1,
@@ -198,13 +198,13 @@ def test_units_that_refuse_a_flavor_are_not_called_full(
     field: Mapping[str, int], placement: service.InProcessPlacement
 ) -> None:
     base = cloud(0, 16)
-    for uuid, each in base.providers.items():
-        held = {**each.inventories, "VCPU": inventory.Inventory(8, **field)}
-        base.apply(record.Changes({uuid: dataclasses.replace(each, inventories=held)}))
+    for uuid, provider in base.providers.items():
+        offers = {**provider.inventories, "VCPU": inventory.Inventory(8, **field)}
+        base.apply(record.Changes({uuid: dataclasses.replace(provider, inventories=offers)}))
     client = explained.seeded(placement, base)
     client.transport.local = lambda: None
-    found = audited(client, recorded(**FLAVORS), "ok")["ok"]
-    assert (str(found.code), found.empty_hosts) == ("no-host", 0)
+    flavor = audited(client, recorded(**FLAVORS), "ok")["ok"]
+    assert (str(flavor.code), flavor.empty_hosts) == ("no-host", 0)
 
 
 def drawn_flavors(draw: random.Random) -> dict[str, Mapping[str, str]]:
@@ -245,11 +245,11 @@ def test_the_hosts_of_random_flavors_are_those_of_brute_force(
     for item in whole.values():
         if item.code in (audit.FlavorCode.INVALID, audit.FlavorCode.UNKNOWN_NAME):
             continue
-        asked = request.request_to_placement(
+        query = request.request_to_placement(
             request.ServerSpec(flavors.select(flavors.flavors(nova), [item.name])[0].flavor)
         ).query
-        assert item.hosts == len(oracle.hosts(base, asked))
-        assert item.empty_hosts == max(len(oracle.hosts(empty, asked)), item.hosts)
+        assert item.hosts == len(oracle.hosts(base, query))
+        assert item.empty_hosts == max(len(oracle.hosts(empty, query)), item.hosts)
 
 
 @pytest.mark.seeds(10, long=100)
@@ -266,12 +266,12 @@ def test_only_hosts_that_the_compute_filter_accepts_are_hosts_of_a_flavor(
     client = explained.seeded(placement, base)
     whole = audit.audit(client, nova, [], nova_options.SchedulerOptions(), CONTEXT, compute)
     empty = base.without_allocations()
-    known = {flavor.name: flavor.flavor for flavor in flavors.flavors(nova)}
+    nova_flavors = {flavor.name: flavor.flavor for flavor in flavors.flavors(nova)}
     for item in whole:
         if item.code in (audit.FlavorCode.INVALID, audit.FlavorCode.UNKNOWN_NAME):
             continue
-        asked = request.request_to_placement(request.ServerSpec(known[item.name])).query
-        serving, able = oracle.hosts(base, asked), oracle.hosts(empty, asked)
+        query = request.request_to_placement(request.ServerSpec(nova_flavors[item.name])).query
+        serving, able = oracle.hosts(base, query), oracle.hosts(empty, query)
         assert item.hosts == len(serving & accepted)
         assert item.empty_hosts == len(able & accepted)
         out_of_service = not serving & accepted and able and not able & accepted
@@ -282,20 +282,20 @@ def test_only_hosts_that_the_compute_filter_accepts_are_hosts_of_a_flavor(
 def test_too_many_candidates_are_counted_up_to_novas_limit(
     client: explained.CountingClient,
 ) -> None:
-    found = audited(client, recorded(**FLAVORS), "ok", max_placement_results=1)
-    assert (str(found["ok"].code), found["ok"].hosts) == ("many-candidates", 2)
+    audited_flavors = audited(client, recorded(**FLAVORS), "ok", max_placement_results=1)
+    assert (str(audited_flavors["ok"].code), audited_flavors["ok"].hosts) == ("many-candidates", 2)
 
 
 def test_an_unknown_flavor_is_named(client: explained.CountingClient) -> None:
     with pytest.raises(errors.InvalidInput, match="absent"):
         audited(client, recorded(**FLAVORS), "absent")
-    found = audited(client, recorded(**FLAVORS), "ok", "absent", "full")
-    assert {name: str(each.code) for name, each in found.items()} == {
+    audited_flavors = audited(client, recorded(**FLAVORS), "ok", "absent", "full")
+    assert {name: str(flavor.code) for name, flavor in audited_flavors.items()} == {
         "ok": "ok",
         "full": "full",
         "absent": "unknown-flavor",
     }
-    assert found["absent"].reason == "nova has no flavor with the name or ID 'absent'"
+    assert audited_flavors["absent"].reason == "nova has no flavor with the name or ID 'absent'"
 
 
 @pytest.mark.parametrize(
@@ -310,20 +310,20 @@ def test_an_unknown_flavor_is_named(client: explained.CountingClient) -> None:
 def test_what_placement_does_not_have_is_never_ok(
     client: explained.CountingClient, specs: Mapping[str, str]
 ) -> None:
-    [found] = audited(client, recorded(gpu=specs)).values()
-    assert (str(found.code), found.hosts) == ("unknown", 2)
-    assert next(iter(specs)).partition(":")[2] in found.reason
+    [flavor] = audited(client, recorded(gpu=specs)).values()
+    assert (str(flavor.code), flavor.hosts) == ("unknown", 2)
+    assert next(iter(specs)).partition(":")[2] in flavor.reason
 
 
 def test_without_the_compute_services_a_flavor_is_not_ok(client: explained.CountingClient) -> None:
-    [found] = audit.audit(client, recorded(ok={}), (), nova_options.SchedulerOptions(), CONTEXT)
-    assert (str(found.code), found.hosts) == ("unknown", 2)
-    assert found.reason.startswith(NOVA_NOT_READ)
+    [flavor] = audit.audit(client, recorded(ok={}), (), nova_options.SchedulerOptions(), CONTEXT)
+    assert (str(flavor.code), flavor.hosts) == ("unknown", 2)
+    assert flavor.reason.startswith(NOVA_NOT_READ)
 
 
 def test_flavors_come_by_name(client: explained.CountingClient) -> None:
-    found = audited(client, recorded(**FLAVORS))
-    assert list(found) == sorted(FLAVORS)
+    audited_flavors = audited(client, recorded(**FLAVORS))
+    assert list(audited_flavors) == sorted(FLAVORS)
 
 
 def test_a_flavor_has_a_row_for_each_release_that_sends_another_query(
@@ -331,7 +331,7 @@ def test_a_flavor_has_a_row_for_each_release_that_sends_another_query(
 ) -> None:
     nova = recorded(sound={"hw:sound_model": "virtio"}, plain={})
     recording = {**nova.recorded, "GET /v2.1/": {"version": {"version": "2.100"}}}
-    found = audit.audit(
+    audited_flavors = audit.audit(
         *(
             client,
             api.RecordedNova(recording, "2025"),
@@ -341,16 +341,16 @@ def test_a_flavor_has_a_row_for_each_release_that_sends_another_query(
         ),
         in_service(ROOTS),
     )
-    assert [(single.name, single.releases, str(single.code)) for single in found] == [
+    assert [(single.name, single.releases, str(single.code)) for single in audited_flavors] == [
         ("plain", (31, 32), "ok"),
         ("sound", (32,), "no-host"),
         ("sound", (31,), "ok"),
     ]
-    assert "by its compute API 2.100" in found[0].caveats.assumed[0]
+    assert "by its compute API 2.100" in audited_flavors[0].caveats.assumed[0]
 
 
 def test_the_reason_of_placement_is_one_line(client: explained.CountingClient) -> None:
-    [found] = audited(client, recorded(**FLAVORS), "unknown-name").values()
-    assert "\n" not in found.reason
-    assert "\\n" not in found.reason
-    assert not found.reason.startswith("The server could not comply")
+    [flavor] = audited(client, recorded(**FLAVORS), "unknown-name").values()
+    assert "\n" not in flavor.reason
+    assert "\\n" not in flavor.reason
+    assert not flavor.reason.startswith("The server could not comply")

@@ -82,8 +82,8 @@ def draw_query(draw: random.Random) -> candidate.CandidateQuery:
         candidate.RequestGroup(
             suffix,
             {
-                each: draw.randint(1, 5)
-                for each in some(CLASSES, (1, 2) if suffix else (1, 2, 2, 3))
+                name: draw.randint(1, 5)
+                for name in some(CLASSES, (1, 2) if suffix else (1, 2, 2, 3))
             },
             required=alternatives(TRAITS),
             forbidden=some(TRAITS, (0, 0, 0, 1, 2)),
@@ -112,13 +112,13 @@ def sufficient_sets(
     base: state.CloudState, query: candidate.CandidateQuery
 ) -> dict[frozenset[Constraint], tuple[list[Constraint], set[Amounts]]]:
     """The smallest sets of constraints to remove or lower: with all amounts that suffice."""
-    found: dict[frozenset[Constraint], tuple[list[Constraint], set[Amounts]]] = {}
-    every = constraint.constraints_of(query)
+    smallest: dict[frozenset[Constraint], tuple[list[Constraint], set[Amounts]]] = {}
+    conditions = constraint.constraints_of(query)
     for size in range(1, MOST_CONDITIONS + 1):
-        for chosen in itertools.combinations(every, size):
-            if any(smaller <= {*chosen} for smaller in found):
+        for chosen in itertools.combinations(conditions, size):
+            if any(smaller <= {*chosen} for smaller in smallest):
                 continue
-            lowered = [each for each in chosen if each.kind is Kind.RESOURCES]
+            lowered = [condition for condition in chosen if condition.kind is Kind.RESOURCES]
             removed = tuple(each for each in chosen if each.kind is not Kind.RESOURCES)
             amounts = {
                 numbers
@@ -126,8 +126,8 @@ def sufficient_sets(
                 if serves(base, query, removed, dict(zip(lowered, numbers, strict=True)))
             }
             if amounts:
-                found[frozenset(chosen)] = lowered, amounts
-    return found
+                smallest[frozenset(chosen)] = lowered, amounts
+    return smallest
 
 
 def serves(
@@ -157,17 +157,17 @@ def test_the_smallest_changes_of_a_request_are_all_listed_with_the_largest_amoun
             frozenset({*change.removed, *change.amounts}): change.amounts
             for change in changes.of_query(base, query, relaxations, roots_of(base))
             # A larger amount, for step_size, is a change of another kind.
-            if all(amount < (each.amount or 0) for each, amount in change.amounts.items())
+            if all(amount < (condition.amount or 0) for condition, amount in change.amounts.items())
         }
         expected = sufficient_sets(base, query)
         assert listed.keys() <= expected.keys()
         assert len(listed) == min(len(expected), changes.MOST_CHANGES), expected.keys()
         for removed, amounts in listed.items():
-            lowered, every = expected[removed]
-            own = tuple(amounts[each] for each in lowered)
-            assert own in every
-            least = min(given_up(each, lowered) for each in every)
-            assert given_up(own, lowered) == pytest.approx(least), (lowered, every)
+            lowered, choices = expected[removed]
+            own = tuple(amounts[condition] for condition in lowered)
+            assert own in choices
+            least = min(given_up(choice, lowered) for choice in choices)
+            assert given_up(own, lowered) == pytest.approx(least), (lowered, choices)
 
 
 def single_steps(
@@ -221,13 +221,13 @@ def test_the_smallest_changes_of_a_host_are_listed(seed: int) -> None:
                 ]
                 if sufficient:
                     assert min(sizes, default=None) == size, sufficient
-                    listed = [shape(each.steps) for each in found if len(each.steps) == size]
+                    listed = [shape(change.steps) for change in found if len(change.steps) == size]
                     expected = [shape(steps) for steps in sufficient]
-                    assert all(each in expected for each in listed)
+                    assert all(change in expected for change in listed)
                     different = [
-                        each for n, each in enumerate(expected) if each not in expected[:n]
+                        change for n, change in enumerate(expected) if change not in expected[:n]
                     ]
-                    assert len(found) == 3 or all(each in listed for each in different)
+                    assert len(found) == 3 or all(change in listed for change in different)
                     break
             else:
                 assert not sizes & {1, 2}
@@ -281,6 +281,6 @@ def test_a_trait_of_a_group_is_added_to_the_host_and_not_to_what_it_shares() -> 
     resources = {"DISK_GB": 1, "VCPU": 1}
     group = candidate.RequestGroup("", resources, required=(frozenset({TRAITS[0]}),))
     found = changes.of_host(base, candidate.CandidateQuery((group,), nested=True), "h", {})
-    assert [[(step.action, step.provider) for step in each.steps] for each in found] == [
+    assert [[(step.action, step.provider) for step in change.steps] for change in found] == [
         [(Action.ADD_TRAIT, "h")]
     ]

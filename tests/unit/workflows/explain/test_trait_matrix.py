@@ -28,25 +28,25 @@ def test_one_request_per_trait_or_per_provider_whichever_is_less(
     count: int, requests: dict[str, int]
 ) -> None:
     client = cloud(count)
-    found = trait_matrix.observe_matrix(client, EVERYTHING)
+    matrix = trait_matrix.observe_matrix(client, EVERYTHING)
     assert client.count() == requests
-    assert {item.name: sorted(traits) for item, traits in found.traits_of.items()} == {
+    assert {item.name: sorted(traits) for item, traits in matrix.traits_of.items()} == {
         f"host-{number}": ["CUSTOM_A", "CUSTOM_B"][: 1 + number % 2] for number in range(count)
     }
 
 
 def test_a_pattern_and_the_selection_limit_the_matrix() -> None:
     selected = selector.Selector(forbidden=("CUSTOM_B",))
-    found = trait_matrix.observe_matrix(cloud(), selected, ["*_A", "*_B"])
-    assert found.traits == ("CUSTOM_A",)
-    assert found.without_match(["*_A", "*_B"]) == ["*_B"]
-    assert len(found.traits_of) == 3
+    matrix = trait_matrix.observe_matrix(cloud(), selected, ["*_A", "*_B"])
+    assert matrix.traits == ("CUSTOM_A",)
+    assert matrix.without_match(["*_A", "*_B"]) == ["*_B"]
+    assert len(matrix.traits_of) == 3
     assert trait_matrix.observe_matrix(cloud(), EVERYTHING, ["HW_*"]).traits == ()
 
 
 def test_differing_traits_and_equal_providers() -> None:
-    found = trait_matrix.observe_matrix(cloud(5), EVERYTHING)
-    differing = found.differing()
+    matrix = trait_matrix.observe_matrix(cloud(5), EVERYTHING)
+    differing = matrix.differing()
     assert differing.traits == ("CUSTOM_B",)
     even, odd = differing.groups()
     assert [item.name for item in even.providers] == ["host-0", "host-2", "host-4"]

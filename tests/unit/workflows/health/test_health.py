@@ -112,13 +112,13 @@ def test_each_area_has_the_problems_of_its_command(seed: int) -> None:
     audited = allocation_audit.audit_cloud(
         client, nova, allocation_audit.AuditRequest(min_age=60), CONTEXT, neutron
     )
-    found = {(item.code, item.subject.uuid or item.subject.name) for item in audited.findings}
-    assert subjects(areas, "allocations") == found
+    problems = {(item.code, item.subject.uuid or item.subject.name) for item in audited.findings}
+    assert subjects(areas, "allocations") == problems
     providers = provider_audit.audit_providers(
         client, nova, neutron, observe.ProviderAuditRequest(), CONTEXT
     )
-    found = {(item.code, item.subject.uuid or item.subject.name) for item in providers.findings}
-    assert subjects(areas, "providers") == found
+    problems = {(item.code, item.subject.uuid or item.subject.name) for item in providers.findings}
+    assert subjects(areas, "providers") == problems
     mirrored = mirror.plan_mirror(client, nova, mirror.MirrorRequest(), CONTEXT).plan
     changed = {item.subject.uuid for item in mirrored.changes}
     in_area = subjects(areas, "host-aggregates")

@@ -132,8 +132,8 @@ def test_hosts_that_are_not_counted_are_those_that_nova_refuses(seed: int) -> No
         shown = impact_of(client, make, answers=nova)
         with source.of(client, CONTEXT).everything() as base:
             # As if nova were not read: no host is refused.
-            every = impact.fits(base, recorded(nova), ServerHosts(), CONTEXT)
-    hosts = {item.name: item.before.hosts for item in every.flavors if not item.refused}
+            plan_impact = impact.fits(base, recorded(nova), ServerHosts(), CONTEXT)
+    hosts = {item.name: item.before.hosts for item in plan_impact.flavors if not item.refused}
     for item in shown.flavors:
         if not item.refused:
             assert item.before.hosts + len(item.before.not_counted) == hosts[item.name]

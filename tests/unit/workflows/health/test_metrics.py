@@ -182,8 +182,8 @@ def test_a_flavor_fits_on_a_host_as_often_as_claims_succeed() -> None:
             assert number == 0
             continue
         spec = request.ServerSpec(named[flavor], flavor)
-        asked = request.request_to_placement(spec, (), nova_options.SchedulerOptions())
-        assert claims(asked.queries, root) == number
+        nova_request = request.request_to_placement(spec, (), nova_options.SchedulerOptions())
+        assert claims(nova_request.queries, root) == number
         compared += 1
     assert compared > 20
 

@@ -25,13 +25,13 @@ def amounts(base: state.CloudState, roots: Sequence[str], name: str) -> dict[str
     """``{host: the share of a class that is used}``, from the records."""
     shares = {}
     for root in roots:
-        own = [each for each in base.tree[root] if clouds.SHARES not in base.providers[each].traits]
+        own = [uuid for uuid in base.tree[root] if clouds.SHARES not in base.providers[uuid].traits]
         total = sum(
-            base.providers[each].inventories[name].capacity
-            for each in own
-            if name in base.providers[each].inventories
+            base.providers[uuid].inventories[name].capacity
+            for uuid in own
+            if name in base.providers[uuid].inventories
         )
-        used = sum(base.used(each).get(name, 0) for each in own)
+        used = sum(base.used(uuid).get(name, 0) for uuid in own)
         if total:
             shares[root] = Fraction(used, total)
     return shares
@@ -45,14 +45,14 @@ def spread(base: state.CloudState, roots: Sequence[str], name: str) -> Fraction:
 @pytest.mark.seeds(60, long=500)
 def test_a_plan_exists_if_one_does_and_has_the_fewest_and_smallest_moves(seed: int) -> None:
     draw = random.Random(f"balance {seed}")
-    base, known, groups, hypervisors = drains.draw_with_nova(draw)
+    base, servers, groups, hypervisors = drains.draw_with_nova(draw)
     name = draw.choice(("VCPU", "VCPU", "DISK_GB", "MEMORY_MB"))
     roots = sorted(amounts(base, hosts_of(base), name))
     if len(roots) < 2:
         return
-    movable = [it for it in known if not it.together and it.root_uuid in roots]
-    within = draw.choice((Fraction(0), *(Fraction(1, each) for each in (10, 5, 4, 3, 2))))
-    moves = drains.moves_of(base, known, (), groups.values())
+    movable = [it for it in servers if not it.together and it.root_uuid in roots]
+    within = draw.choice((Fraction(0), *(Fraction(1, parts) for parts in (10, 5, 4, 3, 2))))
+    moves = drains.moves_of(base, servers, (), groups.values())
     part = balance.EvenPart(roots, name, movable)
     answer = balance.find(moves, part, float(within), NEVER, {}, effort=EFFORT)
     expected = drains.least(
@@ -99,7 +99,7 @@ class Flat:
                 left[host][1] -= memory
                 self.servers.append((host, amount, memory))
         self.flavor = draw.choice((None, (draw.randint(4, 12), draw.randint(4, 20))))
-        self.start = tuple((each[0], each[1]) for each in left)
+        self.start = tuple((pair[0], pair[1]) for pair in left)
 
     def base(self) -> state.CloudState:
         return clouds.cloud(
@@ -165,14 +165,14 @@ class Flat:
 def test_up_to_twelve_servers_on_six_hosts_move_as_little_as_possible(seed: int) -> None:
     draw = random.Random(f"flat balance {seed}")
     flat = Flat(draw)
-    within = draw.choice([Fraction(1, each) for each in (20, 10, 5, 4)])
+    within = draw.choice([Fraction(1, parts) for parts in (20, 10, 5, 4)])
     base = flat.base()
-    roots, known = sorted(base.providers), drains.placed(base)
+    roots, servers = sorted(base.providers), drains.placed(base)
     vcpus, memory = flat.flavor or (1, 1)
     wanted = cases.wanted(query(group(VCPU=vcpus, MEMORY_MB=memory)))
-    moves = drains.moves_of(base, known, [wanted])
+    moves = drains.moves_of(base, servers, [wanted])
     flavors = {"f": wanted} if flat.flavor else {}
-    part = balance.EvenPart(roots, "VCPU", known)
+    part = balance.EvenPart(roots, "VCPU", servers)
     expected = flat.least(within, 20_000)
     # A search that is not compared need not end.
     effort = 10_000 if isinstance(expected, int) else EFFORT

@@ -61,9 +61,9 @@ class BruteForce:
 
     def _on(self, base: state.CloudState, roots: Sequence[str]) -> list[servers.PlacedServer]:
         return [
-            each
-            for each in drains.placed(base, groups=self._groups.values())
-            if each.root_uuid in roots
+            server
+            for server in drains.placed(base, groups=self._groups.values())
+            if server.root_uuid in roots
         ]
 
     def ends(self, base: state.CloudState, roots: Sequence[str]) -> Iterator[state.CloudState]:
@@ -146,7 +146,7 @@ def check(
                 if set(failed).isdisjoint(leg.roots):
                     assert survives(base, failed, leg.roots, groups)
         left = drains.placed(base, groups=groups.values())
-        assert not [each for each in left if each.root_uuid in leg.roots]
+        assert not [server for server in left if server.root_uuid in leg.roots]
         emptied += leg.roots
     assert len(set(emptied)) == len(emptied)
 
@@ -164,14 +164,14 @@ def test_the_most_hosts_are_emptied_in_the_fewest_legs(failures: int, seed: int)
     rules = draw_rules(draw, hosts)
     placed = drains.placed(base, groups=groups.values())
     moves = drains.moves_of(base, placed, groups=groups.values())
-    known = nova_servers.ServerCases(groups=cases.members(base, groups.values()))
-    every = [*itertools.combinations(hosts, failures)] if failures else []
-    safe = [failed for failed in every if survives(base, failed, (), groups)]
+    server_cases = nova_servers.ServerCases(groups=cases.members(base, groups.values()))
+    possible = [*itertools.combinations(hosts, failures)] if failures else []
+    safe = [failed for failed in possible if survives(base, failed, (), groups)]
     reserve = None
     if failures:
         budget = budgets.SearchBudget()
         compute = cases.compute_of(base)
-        reserve = reserve_plan.FailureReserve(base, known, compute, failures, budget, ())
+        reserve = reserve_plan.FailureReserve(base, server_cases, compute, failures, budget, ())
     answer = legs.find(moves, roots, rules, preference, reserve=reserve, effort=EFFORT)
     force = BruteForce(rules, groups, safe)
     check(base, answer, force, groups, safe)

@@ -21,16 +21,16 @@ from tests.support.capacity import brute_force, cases, drains
 
 
 def found(
-    base: state.CloudState, asked: candidate.CandidateQuery, number: int, limit: int
+    base: state.CloudState, candidate_query: candidate.CandidateQuery, number: int, limit: int
 ) -> tuple[capacity_moves.Moves, fewest.Fewest]:
-    known = drains.placed(base)
-    wanted = cases.wanted(asked)
-    moves = drains.moves_of(base, known, [wanted])
-    return moves, make_room.find(moves, wanted, number, known, limit)
+    placed_servers = drains.placed(base)
+    wanted = cases.wanted(candidate_query)
+    moves = drains.moves_of(base, placed_servers, [wanted])
+    return moves, make_room.find(moves, wanted, number, placed_servers, limit)
 
 
 def fits(base: state.CloudState, asked: candidate.CandidateQuery, number: int) -> bool:
-    return brute_force.fit(base, [asked] * number, lambda found: drains.is_on_host(base, found))
+    return brute_force.fit(base, [asked] * number, lambda claimed: drains.is_on_host(base, claimed))
 
 
 def check(base: state.CloudState, asked: candidate.CandidateQuery, number: int, limit: int) -> int:
@@ -62,7 +62,7 @@ def test_room_is_made_in_flat_clouds_and_in_shared_pools() -> None:
         draw = random.Random(f"flat room {seed}")
         if seed % 2:
             base = drains.draw_pools(draw)
-            asked = query(group(VCPU=1, DISK_GB=draw.randint(2, 4)))
+            candidate_query = query(group(VCPU=1, DISK_GB=draw.randint(2, 4)))
         else:
             names = "abcd"[: draw.randint(2, 4)]
             base = clouds.cloud(*(provider(name, VCPU=draw.randint(4, 6)) for name in names))
@@ -70,17 +70,17 @@ def test_room_is_made_in_flat_clouds_and_in_shared_pools() -> None:
             base = brute_force.filled(
                 draw, base, number, lambda draw=draw: query(group(VCPU=draw.randint(1, 3)))
             )
-            asked = query(group(VCPU=draw.randint(3, 5)))
-        numbers.append(check(base, asked, draw.choice((1, 1, 2)), 3))
+            candidate_query = query(group(VCPU=draw.randint(3, 5)))
+        numbers.append(check(base, candidate_query, draw.choice((1, 1, 2)), 3))
     assert {-1, 0, 1, 2} <= set(numbers)
 
 
 @pytest.mark.seeds(60, long=1000)
 def test_conditions_of_nova_and_server_groups_are_kept_by_the_fewest_moves(seed: int) -> None:
     draw = random.Random(f"room with nova {seed}")
-    base, known, groups, hypervisors = drains.draw_with_nova(draw)
-    movable = [server for server in known if not server.together]
-    asked = draw.choice([server.query for server in known]) if known else query(group(VCPU=1))
+    base, placed, groups, hypervisors = drains.draw_with_nova(draw)
+    movable = [server for server in placed if not server.together]
+    asked = draw.choice([server.query for server in placed]) if placed else query(group(VCPU=1))
     number, limit = draw.choice((1, 2, 3)), 2
     wanted = cases.wanted(asked)
     moves = drains.moves_of(base, movable, [wanted], groups.values())
@@ -111,10 +111,10 @@ def test_a_server_that_leaves_its_host_makes_place_for_another_of_its_group() ->
     hosts = provider("a", VCPU=4), provider("b", VCPU=2), provider("c", VCPU=2)
     base = clouds.cloud(*hosts, servers={"s": "a 2", "t": "b 1", "u": "c 1"})
     groups = [ServerGroup("g", "web", "anti-affinity", ("s", "t"))]
-    known = drains.placed(base, groups=groups)
-    asked = cases.wanted(query(group(VCPU=4)))
-    moves = drains.moves_of(base, known, [asked], groups)
-    room = make_room.find(moves, asked, 1, known, 3)
+    placed_servers = drains.placed(base, groups=groups)
+    wanted = cases.wanted(query(group(VCPU=4)))
+    moves = drains.moves_of(base, placed_servers, [wanted], groups)
+    room = make_room.find(moves, wanted, 1, placed_servers, 3)
     assert [(move.server.uuid, move.option.root_uuid) for move in room.steps or ()] == [
         ("t", "c"),
         ("s", "b"),
@@ -126,9 +126,9 @@ def test_without_time_the_bound_is_what_was_proven() -> None:
         *(provider(f"h{number}", VCPU=8) for number in range(9)),
         servers={f"s{number}": f"h{number % 9} 2" for number in range(27)},
     )
-    known = servers.servers_on(base, hosts_of(base))
-    asked = cases.wanted(query(group(VCPU=8)))
-    moves = capacity_moves.Moves(base, known, budgets.SearchBudget(0.2), more=[asked])
-    room = make_room.find(moves, asked, 3, known, 20)
+    placed_servers = servers.servers_on(base, hosts_of(base))
+    wanted = cases.wanted(query(group(VCPU=8)))
+    moves = capacity_moves.Moves(base, placed_servers, budgets.SearchBudget(0.2), more=[wanted])
+    room = make_room.find(moves, wanted, 3, placed_servers, 20)
     assert room.at_least >= 3
     assert not room.is_proven or not room.is_smallest

@@ -66,15 +66,15 @@ def test_every_failure_that_was_survived_is_survived_after_each_step(
     groups = drains.draw_groups(draw, base) if with_groups else {}
     hosts = hosts_of(base)
     stopped = draw.sample(hosts, draw.randint(1, len(hosts) - failures))
-    every = [*itertools.combinations(hosts, failures)]
-    before = [each for each in every if survives(base, each, (), groups)]
-    known = nova_servers.ServerCases(groups=cases.members(base, groups.values()))
+    possible = [*itertools.combinations(hosts, failures)]
+    before = [each for each in possible if survives(base, each, (), groups)]
+    server_cases = nova_servers.ServerCases(groups=cases.members(base, groups.values()))
     placed = drains.placed(base, groups=groups.values())
     moves = drains.moves_of(base, placed, groups=groups.values())
     kept = reserve_plan.FailureReserve(
-        base, known, cases.compute_of(base), failures, budgets.SearchBudget(), stopped
+        base, server_cases, cases.compute_of(base), failures, budgets.SearchBudget(), stopped
     )
-    assert set(before) == set(every) - set(kept.lost)
+    assert set(before) == set(possible) - set(kept.lost)
     schedule = steps.schedule(
         moves,
         stopped,

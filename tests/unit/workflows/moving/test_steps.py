@@ -65,10 +65,10 @@ def test_the_order_of_moves_between_shared_pools_is_found() -> None:
 @pytest.mark.seeds(100, long=2000)
 def test_conditions_of_nova_and_server_groups_hold_at_every_step(seed: int) -> None:
     draw = random.Random(f"drain with nova {seed}")
-    base, known, groups, hypervisors = drains.draw_with_nova(draw)
+    base, placed_servers, groups, hypervisors = drains.draw_with_nova(draw)
     hosts = hosts_of(base)
     stopped = tuple(draw.sample(hosts, draw.randint(0, len(hosts))))
-    moves = drains.moves_of(base, known, groups=groups.values())
+    moves = drains.moves_of(base, placed_servers, groups=groups.values())
     waiting = moves.servers_on(stopped)
     schedule = steps.schedule(moves, stopped, waiting, drains.Pack(), draw.choice((1, 2)))
     expected = drains.has_order(base, waiting, stopped, groups, hypervisors)
@@ -84,15 +84,15 @@ def test_no_live_step_goes_to_another_or_an_older_hypervisor() -> None:
         draw = random.Random(f"hypervisors {seed}")
         base = drains.draw_flat(draw)
         hypervisors = drains.draw_hypervisors(draw, base)
-        known = drains.with_answers(base, drains.placed(base), hypervisors)
+        placed_servers = drains.with_answers(base, drains.placed(base), hypervisors)
         stopped = draw.sample(hosts_of(base), draw.randint(1, 2))
-        moves = drains.moves_of(base, known)
+        moves = drains.moves_of(base, placed_servers)
         waiting = moves.servers_on(stopped)
         schedule = steps.schedule(moves, stopped, waiting, drains.Pack())
         expected = drains.has_order(base, waiting, stopped, hypervisors=hypervisors)
         assert (not schedule.left) == expected
         assert all(
-            hypervisors.accept(each.server, each.option.root_uuid) for each in schedule.steps
+            hypervisors.accept(step.server, step.option.root_uuid) for step in schedule.steps
         )
         answers.append((expected, drains.has_order(base, waiting, stopped)))
     # In some clouds only the hypervisors are in the way.
@@ -113,8 +113,8 @@ def test_steps_that_need_a_freed_pool_are_in_a_later_wave() -> None:
 
 def test_without_time_it_is_not_proven_that_servers_stay() -> None:
     base = drains.hard(random.Random("hard"), "old")
-    known = servers.servers_on(base, ["old"])
-    moves = capacity_moves.Moves(base, known, budgets.SearchBudget(0.001))
-    schedule = steps.schedule(moves, ["old"], known, drains.Pack())
+    placed_servers = servers.servers_on(base, ["old"])
+    moves = capacity_moves.Moves(base, placed_servers, budgets.SearchBudget(0.001))
+    schedule = steps.schedule(moves, ["old"], placed_servers, drains.Pack())
     assert schedule.left
     assert not schedule.is_proven

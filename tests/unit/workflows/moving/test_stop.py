@@ -30,9 +30,9 @@ def moves_of(
     base: state.CloudState, groups: drains.Groups = drains.NO_GROUPS, seconds: float | None = None
 ) -> capacity_moves.Moves:
     members = cases.members(base, groups.values())
-    found = servers.servers_on(base, hosts_of(base), groups=members)
+    placed_servers = servers.servers_on(base, hosts_of(base), groups=members)
     budget = budgets.SearchBudget(seconds)
-    return capacity_moves.Moves(base, found, budget, groups=members, root_of=cases.root_of)
+    return capacity_moves.Moves(base, placed_servers, budget, groups=members, root_of=cases.root_of)
 
 
 def brute_may_stop(
@@ -49,15 +49,15 @@ def test_hosts_may_stop_exactly_if_brute_force_moves_their_servers(number: int) 
     hosts = hosts_of(base)
     chosen = tuple(draw.sample(hosts, draw.randint(0, len(hosts))))
     moves = moves_of(base)
-    found = stop.may_stop(moves, chosen)
+    verdict = stop.may_stop(moves, chosen)
     expected = brute_may_stop(base, moves, chosen)
-    assert found.answer is (Answer.YES if expected else Answer.NO)
+    assert verdict.answer is (Answer.YES if expected else Answer.NO)
     if expected:
-        carry_out(base, moves, found)
+        carry_out(base, moves, verdict)
     else:
-        left_out = {each.server.key for each in found.unplaced}
+        left_out = {unplaced.server.key for unplaced in verdict.unplaced}
         assert left_out
-        kept = [each for each in moves.servers_on(chosen) if each.key not in left_out]
+        kept = [server for server in moves.servers_on(chosen) if server.key not in left_out]
         assert moves.place(chosen, kept) is not None
 
 
@@ -76,11 +76,11 @@ def test_the_conditions_of_novas_requests_apply(number: int) -> None:
     draw = random.Random(f"stop with nova {number}")
     base = draw_cloud(draw)
     version = microversion.MAXIMUM
-    asked = {uuid: cloud_builder.draw_query(draw, base, version) for uuid in base.consumers}
+    queries = {uuid: cloud_builder.draw_query(draw, base, version) for uuid in base.consumers}
     hosts = hosts_of(base)
     chosen = tuple(draw.sample(hosts, draw.randint(0, len(hosts))))
-    found = servers.servers_on(base, hosts, cases.of_servers(asked))
-    moves = capacity_moves.Moves(base, found, budgets.SearchBudget())
+    placed_servers = servers.servers_on(base, hosts, cases.of_servers(queries))
+    moves = capacity_moves.Moves(base, placed_servers, budgets.SearchBudget())
     expected = brute_may_stop(base, moves, chosen)
     verdict = stop.may_stop(moves, chosen)
     assert verdict.answer is (Answer.YES if expected else Answer.NO)
@@ -95,17 +95,17 @@ def test_a_largest_set_is_as_large_as_that_of_brute_force(number: int) -> None:
     hosts = hosts_of(base)
     moves = moves_of(base)
     limit = draw.randint(1, 4)
-    found = stop.largest(moves, hosts, limit)
+    verdict = stop.largest(moves, hosts, limit)
     sizes = [
         size
         for size in range(min(limit, len(hosts)) + 1)
-        if any(brute_may_stop(base, moves, each) for each in brute_force.subsets(hosts, size))
+        if any(brute_may_stop(base, moves, subset) for subset in brute_force.subsets(hosts, size))
     ]
     if max(sizes) == 0:
-        assert found.answer is Answer.NO or not hosts
+        assert verdict.answer is Answer.NO or not hosts
     else:
-        assert (found.answer, len(found.hosts)) == (Answer.YES, max(sizes))
-        carry_out(base, moves, found)
+        assert (verdict.answer, len(verdict.hosts)) == (Answer.YES, max(sizes))
+        carry_out(base, moves, verdict)
 
 
 @pytest.mark.seeds(60, long=1200)
@@ -116,29 +116,29 @@ def test_no_server_moves_to_a_host_that_the_compute_filter_refuses(seed: int) ->
     states = compute_services.draw_states(draw, hosts)
     chosen = tuple(draw.sample(hosts, draw.randint(0, len(hosts))))
     compute = compute_nodes.read_server_hosts(compute_services.nova(states))
-    known = servers.servers_on(base, hosts)
+    placed_servers = servers.servers_on(base, hosts)
     refused = compute.refused(base.tree)
-    moves = capacity_moves.Moves(base, known, budgets.SearchBudget(), refused=refused)
-    found = stop.may_stop(moves, chosen)
+    moves = capacity_moves.Moves(base, placed_servers, budgets.SearchBudget(), refused=refused)
+    verdict = stop.may_stop(moves, chosen)
     queries = [server.query for server in moves.servers_on(chosen)]
     elsewhere = brute_force.without_trees(base, chosen)
     accepted = compute_services.accepted(states)
     expected = brute_force.fit(
         moves.released(chosen), queries, lambda each: elsewhere(each) and each.root_uuid in accepted
     )
-    assert found.answer is (Answer.YES if expected else Answer.NO)
-    assert {option.root_uuid for option in found.placement.values()} <= accepted
+    assert verdict.answer is (Answer.YES if expected else Answer.NO)
+    assert {option.root_uuid for option in verdict.placement.values()} <= accepted
     assert accepted.isdisjoint(moves.not_counted)
 
 
 def test_the_constraint_that_prevents_a_move_is_named() -> None:
     hosts = provider("a", VCPU=4), provider("b", VCPU=4, traits="T")
     base = clouds.cloud(*hosts, servers={"s": "a 2"})
-    known = cases.of_servers({"s": query(group(VCPU=2, forbidden="T"))})
-    found = servers.servers_on(base, ["a"], known)
-    verdict = stop.may_stop(capacity_moves.Moves(base, found, budgets.SearchBudget()), ["a"])
+    nova_cases = cases.of_servers({"s": query(group(VCPU=2, forbidden="T"))})
+    on_host = servers.servers_on(base, ["a"], nova_cases)
+    verdict = stop.may_stop(capacity_moves.Moves(base, on_host, budgets.SearchBudget()), ["a"])
     assert verdict.answer is Answer.NO
-    assert [each.reasons for each in verdict.unplaced] == [
+    assert [unplaced.reasons for unplaced in verdict.unplaced] == [
         ("no other host has room with required=!T",)
     ]
 
@@ -148,7 +148,7 @@ def test_servers_that_do_not_fit_together_are_named_with_the_class() -> None:
     base = clouds.cloud(*hosts, servers={"small": "a 1", "large": "a 3"})
     verdict = stop.may_stop(moves_of(base), ["a"])
     assert verdict.answer is Answer.NO
-    assert [each.server.uuid for each in verdict.unplaced] == ["large"]
+    assert [unplaced.server.uuid for unplaced in verdict.unplaced] == ["large"]
     assert verdict.reason == "4 VCPU are needed, and there is room for 3"
 
 
@@ -159,9 +159,9 @@ def test_a_server_keeps_the_groups_of_its_providers() -> None:
         provider("nfs", traits=clouds.SHARES, aggregates="A", DISK_GB=10),
         servers={"s": {"a": {"VCPU": 1}, "a-pf": {"VGPU": 1}, "nfs": {"DISK_GB": 2}}},
     )
-    (found,) = servers.servers_on(base, ["a"])
-    assert found.query.groups == (group(DISK_GB=2, VCPU=1), group("1", VGPU=1))
-    assert found.query.root_forbidden == {servers.DISABLED}
+    (server,) = servers.servers_on(base, ["a"])
+    assert server.query.groups == (group(DISK_GB=2, VCPU=1), group("1", VGPU=1))
+    assert server.query.root_forbidden == {servers.DISABLED}
 
 
 def test_without_time_the_answer_is_unknown() -> None:
@@ -244,8 +244,8 @@ def check(draw: random.Random, base: state.CloudState, policies: Sequence[str]) 
             after = brute_force.claim(after, server.uuid, target)
         assert_kept(after, moved, groups, base)
     else:
-        left_out = {each.server.key for each in verdict.unplaced}
-        kept = [each for each in moved if each.key not in left_out]
+        left_out = {unplaced.server.key for unplaced in verdict.unplaced}
+        kept = [placed_server for placed_server in moved if placed_server.key not in left_out]
         assert left_out
         assert moves.place(chosen, kept) is not None
     return expected != fit(released, moved, chosen, drains.NO_GROUPS, base)
@@ -290,7 +290,7 @@ def test_a_full_server_group_is_named() -> None:
     hosts = provider("a", VCPU=4), provider("b", VCPU=4)
     base = clouds.cloud(*hosts, servers={"s": "a 1", "t": "b 1"})
     moves = moves_of(base, {"g": ServerGroup("g", "web", "anti-affinity", ("s", "t"))})
-    assert [each.reasons for each in stop.may_stop(moves, ["a"]).unplaced] == [
+    assert [unplaced.reasons for unplaced in stop.may_stop(moves, ["a"]).unplaced] == [
         (f"{REFUSING}b (ServerGroupAntiAffinityFilter: 1 member of server group web)",)
     ]
 
@@ -306,10 +306,10 @@ def with_two_servers(*hosts: tuple[str, int]) -> state.CloudState:
 
 def test_a_server_with_affinity_goes_to_its_group() -> None:
     moves = moves_of(with_two_servers(("a", 4), ("b", 4), ("c", 4)), AFFINITY)
-    found = stop.may_stop(moves, ["a"]).placement
-    assert [option.root_uuid for option in found.values()] == ["c"]
+    options = stop.may_stop(moves, ["a"]).placement
+    assert [option.root_uuid for option in options.values()] == ["c"]
     moves = moves_of(with_two_servers(("a", 4), ("b", 4), ("c", 1)), AFFINITY)
-    assert [each.reasons for each in stop.may_stop(moves, ["a"]).unplaced] == [
+    assert [unplaced.reasons for unplaced in stop.may_stop(moves, ["a"]).unplaced] == [
         (f"{REFUSING}b (ServerGroupAffinityFilter: server group web is on a, c)",)
     ]
 
@@ -318,7 +318,7 @@ def test_no_server_of_a_group_with_affinity_leaves_the_last_host_of_the_group() 
     base = with_two_servers(("a", 4), ("b", 4), ("c", 4))
     verdict = stop.may_stop(moves_of(base, AFFINITY), ["a", "c"])
     assert verdict.answer is Answer.NO
-    assert {each.reasons for each in verdict.unplaced} == {
+    assert {unplaced.reasons for unplaced in verdict.unplaced} == {
         (f"{REFUSING}b (ServerGroupAffinityFilter: server group web is on a, c)",)
     }
     alone = {"g": ServerGroup("g", "web", "affinity", ("s",))}
@@ -326,8 +326,8 @@ def test_no_server_of_a_group_with_affinity_leaves_the_last_host_of_the_group() 
 
 
 def test_a_largest_set_leaves_a_host_for_each_group_with_affinity() -> None:
-    found = stop.largest(
+    verdict = stop.largest(
         moves_of(with_two_servers(("a", 4), ("b", 4), ("c", 4)), AFFINITY), ["a", "b", "c"], 3
     )
-    assert (found.answer, len(found.hosts)) == (Answer.YES, 2)
-    assert set(found.hosts) != {"a", "c"}
+    assert (verdict.answer, len(verdict.hosts)) == (Answer.YES, 2)
+    assert set(verdict.hosts) != {"a", "c"}

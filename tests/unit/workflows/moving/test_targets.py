@@ -17,8 +17,8 @@ LARGE = cases.wanted(query(group(VCPU=8)))
 
 def chosen(base: state.CloudState) -> dict[str, tuple[str, str]]:
     """``{server: (its target, why)}`` when host a is emptied; a flavor "large" has 8 VCPU."""
-    known = servers.servers_on(base, hosts_of(base))
-    moves = capacity_moves.Moves(base, known, budgets.SearchBudget(), more=[LARGE])
+    placed_servers = servers.servers_on(base, hosts_of(base))
+    moves = capacity_moves.Moves(base, placed_servers, budgets.SearchBudget(), more=[LARGE])
     preference = targets.Preference(moves, ["a"], {"large": LARGE})
     moving = moves.servers_on(["a"])
     schedule = steps.schedule(moves, ["a"], moving, preference)
@@ -60,12 +60,12 @@ def test_a_host_with_a_rare_trait_of_a_flavor_is_last_but_not_for_who_requests_i
     licensed = query(group(VCPU=2, required="CUSTOM_LICENCE"))
     answers = []
     for queries in ({}, {"s0": licensed}):
-        known = servers.servers_on(with_servers(base, 2), ["a"], cases.of_servers(queries))
+        placed_servers = servers.servers_on(with_servers(base, 2), ["a"], cases.of_servers(queries))
         wanted = cases.wanted(licensed)
-        moves = capacity_moves.Moves(base, known, budgets.SearchBudget(), more=[wanted])
+        moves = capacity_moves.Moves(base, placed_servers, budgets.SearchBudget(), more=[wanted])
         preference = targets.Preference(moves, ["a"], {"licensed": wanted})
-        (step,) = steps.schedule(moves, ["a"], known, preference).steps
-        answers.append((step.option.root_uuid, preference.scarce_beside(known[0], "b")))
+        (step,) = steps.schedule(moves, ["a"], placed_servers, preference).steps
+        answers.append((step.option.root_uuid, preference.scarce_beside(placed_servers[0], "b")))
     assert answers == [("c", ["CUSTOM_LICENCE"]), ("b", [])]
 
 

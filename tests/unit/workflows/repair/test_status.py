@@ -42,9 +42,9 @@ def test_checks_compare_the_server_with_the_needs_of_nova_and_the_client(
     minor: int, verdicts: list[status.CheckVerdict]
 ) -> None:
     server = (Microversion(1, 0), Microversion(1, minor))
-    found = list(status.checks(dataclasses.replace(FOUND, server=server)))
-    assert [item.verdict for item in found] == verdicts
-    assert all(item.details for item in found if item.verdict)
+    checks = list(status.checks(dataclasses.replace(FOUND, server=server)))
+    assert [item.verdict for item in checks] == verdicts
+    assert all(item.details for item in checks if item.verdict)
 
 
 @pytest.mark.parametrize(
@@ -65,6 +65,6 @@ def test_checks_compare_the_server_with_the_needs_of_nova_and_the_client(
 def test_consumers_without_an_owner_are_reported(
     incomplete: responses.Usage | None, verdict: status.CheckVerdict, message: str
 ) -> None:
-    found = list(status.checks(dataclasses.replace(FOUND, incomplete=incomplete)))[-1]
-    assert found.verdict is verdict
-    assert message in found.details
+    check = list(status.checks(dataclasses.replace(FOUND, incomplete=incomplete)))[-1]
+    assert check.verdict is verdict
+    assert message in check.details

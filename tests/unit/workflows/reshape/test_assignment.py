@@ -285,11 +285,11 @@ def questions(draw: st.DrawFn) -> Question:
 def check(question: Question) -> None:
     """The answer is the one that trying everything gives."""
     needed, targets, strategy = question
-    every = list(brute_force.all_of(needed, targets))
+    placements = list(brute_force.all_of(needed, targets))
     answer = assign(needed, targets, strategy)
-    movable = brute_force.movable(every, needed)
+    movable = brute_force.movable(placements, needed)
     if isinstance(answer, Assigned):
-        assert answer.options in every
+        assert answer.options in placements
         assert answer.guessed == movable
         assert strategy or not movable
     elif isinstance(answer, Undecided):
@@ -298,7 +298,7 @@ def check(question: Question) -> None:
         assert movable
     else:
         assert isinstance(answer, Impossible)
-        assert not every
+        assert not placements
         check_misfits(answer, question)
 
 
@@ -381,11 +381,11 @@ def of_one_class(
 @hypothesis.given(even_questions())
 def test_pack_uses_the_smallest_number_of_targets(question: tuple[list[int], list[int]]) -> None:
     needed, targets = of_one_class(*question)
-    every = list(brute_force.all_of(needed, targets))
+    placements = list(brute_force.all_of(needed, targets))
     answer = assign(needed, targets, "pack")
-    assert isinstance(answer, Assigned) is bool(every)
+    assert isinstance(answer, Assigned) is bool(placements)
     if isinstance(answer, Assigned):
-        assert providers(answer.options) == min(map(providers, every))
+        assert providers(answer.options) == min(map(providers, placements))
 
 
 def providers(options: Sequence[Option]) -> int:

@@ -39,24 +39,24 @@ CN1, ONE = uuid_of("cn1"), uuid_of("one")
 
 
 def test_vgpus_and_functions_move_to_children_with_their_allocations() -> None:
-    found = changes(MOVES)
-    assert [(item.kind, item.subject.name) for item in found] == [
+    planned = changes(MOVES)
+    assert [(item.kind, item.subject.name) for item in planned] == [
         ("trait", "CUSTOM_VGPU_A"),
         ("provider", A),
         ("traits", A),
         ("reshape", "cn1"),
     ]
-    assert [item.stage for item in found] == sorted({item.stage for item in found})
-    assert {item.group for item in found[1:]} == {CN1}
-    assert plans.after(found[1]) == {"name": A, "parent": CN1}
-    facts = plans.after(found[3])
+    assert [item.stage for item in planned] == sorted({item.stage for item in planned})
+    assert {item.group for item in planned[1:]} == {CN1}
+    assert plans.after(planned[1]) == {"name": A, "parent": CN1}
+    facts = plans.after(planned[3])
     assert facts[f"allocation {ONE} {new(A)} VGPU"] == 4
     assert facts[f"allocation {ONE} {CN1} VGPU"] is None
     assert facts[f"allocation {uuid_of('moving')} {uuid_of(B)} VGPU"] == 2
     assert facts[f"allocation {uuid_of('moving')} {uuid_of(B)} SRIOV_NET_VF"] == 1
     assert facts[f"inventory {new(A)} VGPU:max_unit"] == 4
     assert not any("cn2" in key or uuid_of("plain") in key for key in facts)
-    assert changes(MOVES) == found
+    assert changes(MOVES) == planned
 
 
 GPU = cloud(
@@ -134,9 +134,9 @@ CHANGES: dict[str, tuple[str, Any, list[tuple[str, str]]]] = {
 @pytest.mark.parametrize("name", CHANGES)
 def test_the_changes_of_a_document(name: str) -> None:
     text, before, expected = CHANGES[name]
-    found = changes(text, before)
-    assert [(item.kind, item.subject.name) for item in found] == expected
-    assert len({item.group for item in found}) == len([k for k, _ in expected if k == "reshape"])
+    planned = changes(text, before)
+    assert [(item.kind, item.subject.name) for item in planned] == expected
+    assert len({item.group for item in planned}) == len([k for k, _ in expected if k == "reshape"])
 
 
 def test_the_moves_to_a_target_tree_follow_from_it() -> None:
@@ -255,33 +255,33 @@ def test_the_inventories_after_a_document(name: str) -> None:
     text, before, expected = INVENTORIES[name]
     after = decided(text, before, PACK).after
     by_name = {node.provider.name: node.inventories for node in after.nodes.values()}
-    found = {
+    traits = {
         provider: {key: by_name[provider].get(key) for key in classes}
         for provider, classes in expected.items()
     }
-    assert found == expected
+    assert traits == expected
 
 
 def test_one_reshape_has_the_moves_and_the_new_totals() -> None:
-    found = decided(gpu("all", "total: 8"), GPU)
-    assert found.resolved.growth == {(uuid_of("gpu"), "VGPU"): 2}
-    assert "the document changes the totals: VGPU +2 in sum" in checks.notes(found)
-    assert found.resolved.document.classes == {"VGPU"}
-    (only,) = reshape_changes.list_changes(found)
+    decision = decided(gpu("all", "total: 8"), GPU)
+    assert decision.resolved.growth == {(uuid_of("gpu"), "VGPU"): 2}
+    assert "the document changes the totals: VGPU +2 in sum" in checks.notes(decision)
+    assert decision.resolved.document.classes == {"VGPU"}
+    (only,) = reshape_changes.list_changes(decision)
     assert plans.after(only)[f"inventory {uuid_of('gpu')} VGPU:total"] == 8
 
 
 def test_evidence_splits_an_allocation() -> None:
     large = {**CONSUMERS, "one": {"cn1": {"VCPU": 1, "VGPU": 5}, "share": {"DISK_GB": 10}}}
     text = f"{MOVES}assign: {{{ONE}: {{VGPU: {{{A}: 3, {B}: 2}}}}}}\n"
-    found = decided(text, cloud(consumers=large), PACK)
-    assert found.after.consumers[ONE].allocations == {
+    decision = decided(text, cloud(consumers=large), PACK)
+    assert decision.after.consumers[ONE].allocations == {
         CN1: {"VCPU": 1},
         uuid_of("share"): {"DISK_GB": 10},
         new(A): {"VGPU": 3},
         uuid_of(B): {"VGPU": 2},
     }
-    assert {item.guess for item in found.placed if item.request.consumer == ONE} == {""}
+    assert {item.guess for item in decision.placed if item.request.consumer == ONE} == {""}
 
 
 def test_a_consumer_with_one_option_is_no_guess() -> None:
@@ -330,8 +330,8 @@ assign: {{{uuid_of("pinned")}: PCPU}}
 
 def test_a_given_parent_takes_precedence_over_the_default() -> None:
     text = "moves: [{from: cn1, resources: {VGPU: 2}, to: {name: x}}]\n"
-    found = decided(f"{text}providers: [{{name: x}}, {{name: x, parent: gpu}}]", GPU, PACK)
-    assert found.resolved.nodes[new("x")].provider.parent_uuid == uuid_of("gpu")
+    decision = decided(f"{text}providers: [{{name: x}}, {{name: x, parent: gpu}}]", GPU, PACK)
+    assert decision.resolved.nodes[new("x")].provider.parent_uuid == uuid_of("gpu")
 
 
 def test_a_template_skips_trees_that_cannot_be_reshaped() -> None:
@@ -345,14 +345,14 @@ moves:
 """
     roots = tuple(before.nodes[uuid_of(name)].provider for name in providers)
     request = reshape_plan.ReshapeRequest(documents.parse(text, "m"), roots, PACK)
-    found, skipped = reshape_plan.decide(request, before)
-    assert {move.source[0] for move in found.resolved.moves} == {uuid_of("a"), uuid_of("d")}
+    decision, skipped = reshape_plan.decide(request, before)
+    assert {move.source[0] for move in decision.resolved.moves} == {uuid_of("a"), uuid_of("d")}
     assert {(item.subject.name, item.refused, item.code) for item in skipped} == {
         ("b", True, "reshape-refused"),
         ("c", False, "nothing-to-move"),
     }
-    assert found.before.consumers.keys() == {uuid_of("both")}
-    listed = reshape_changes.list_changes(found)
+    assert decision.before.consumers.keys() == {uuid_of("both")}
+    listed = reshape_changes.list_changes(decision)
     assert [item.subject.name for item in listed if item.kind == "reshape"] == ["a, d"]
 
 
@@ -375,8 +375,8 @@ def test_a_rehearsal_that_does_not_reach_the_planned_state_is_an_error() -> None
     decision = decided(MOVES, None, PACK)
     nodes = {key: node for key, node in decision.after.nodes.items() if key != new(A)}
     nodes[CN1] = dataclasses.replace(nodes[CN1], traits=frozenset({"CUSTOM_X"}))
-    one = dataclasses.replace(decision.after.consumers[ONE], project_id="another")
-    consumers = {**decision.after.consumers, ONE: one}
+    consumer = dataclasses.replace(decision.after.consumers[ONE], project_id="another")
+    consumers = {**decision.after.consumers, ONE: consumer}
     wrong = dataclasses.replace(decision.after, nodes=nodes, consumers=consumers)
     with pytest.raises(rehearsal.RehearsalFailed) as caught:
         rehearse(dataclasses.replace(decision, after=wrong), make_plan(decision, ()))

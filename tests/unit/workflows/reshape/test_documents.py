@@ -63,13 +63,13 @@ def test_yaml_is_read_with_the_lines_of_its_parts() -> None:
 
 def test_json_is_read_too() -> None:
     moves = [{"from": "a", "resources": {"VGPU": 1}, "to": {"name": "b", "parent": None}}]
-    (found,) = documents.parse(json.dumps({"moves": moves}), "moves.json").moves
-    assert (found.source, found.to.parent) == ("a", None)
+    (move,) = documents.parse(json.dumps({"moves": moves}), "moves.json").moves
+    assert (move.source, move.to.parent) == ("a", None)
 
 
 def test_a_whole_float_is_read_as_an_integer() -> None:
-    (found,) = documents.parse("moves: [{from: a, resources: {VGPU: 4.0}, to: b}]", "m").moves
-    amount = found.resources["VGPU"]
+    (move,) = documents.parse("moves: [{from: a, resources: {VGPU: 4.0}, to: b}]", "m").moves
+    amount = move.resources["VGPU"]
     assert (amount, type(amount)) == (4, int)
 
 
@@ -150,33 +150,33 @@ tree:
   - {{name: cn1_gpu, traits: [CUSTOM_A], inventories: {{VGPU: 4}}, children: [{{name: deep}}]}}
 assign: {{{CONSUMER}: cn1_gpu}}
 """
-    found = documents.parse_tree(text, "tree.yaml")
-    assert [(target.name, target.parent) for target in found.descriptions] == [
+    tree = documents.parse_tree(text, "tree.yaml")
+    assert [(target.name, target.parent) for target in tree.descriptions] == [
         ("cn1", None),
         ("cn1_gpu", "cn1"),
         ("deep", "cn1_gpu"),
     ]
-    assert [target.inventories for target in found.descriptions] == [
+    assert [target.inventories for target in tree.descriptions] == [
         {"VCPU": {"total": 8}, "MEMORY_MB": {"total": 512, "reserved": 64}},
         {"VGPU": {"total": 4}},
         {},
     ]
-    assert [target.only for target in found.descriptions] == [
+    assert [target.only for target in tree.descriptions] == [
         {"inventories"},
         {"traits", "inventories"},
         set(),
     ]
-    assert found.assign[0].line == 6
+    assert tree.assign[0].line == 6
     twice = "tree: {name: a, children: [{name: a}]}"
     assert problems(twice, documents.parse_tree) == ["moves.yaml: the tree has more than one 'a'"]
 
 
 def test_root_is_replaced_by_the_name_of_each_tree() -> None:
     text = 'moves: [{from: $root, resources: {VGPU: all}, to: {name: "${root}_gpu"}}]'
-    found = documents.parse(text, "moves.yaml")
-    assert target_tree.is_template(found)
+    document = documents.parse(text, "moves.yaml")
+    assert target_tree.is_template(document)
     assert not target_tree.is_template(documents.parse(MOVES, "moves.yaml"))
-    (filled,) = target_tree.fill(found, "cn7").moves
+    (filled,) = target_tree.fill(document, "cn7").moves
     assert (filled.source, filled.to.name) == ("cn7", "cn7_gpu")
 
 

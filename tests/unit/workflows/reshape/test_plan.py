@@ -160,13 +160,13 @@ def test_a_relevant_concurrent_write_makes_the_reshape_stale(
 
 
 def test_a_concurrent_allocation_elsewhere_is_kept(cloud: Cloud, tmp_path: pathlib.Path) -> None:
-    held = CONSUMERS["moving"]
+    allocations = CONSUMERS["moving"]
     just_before_the_reshape(
-        cloud, lambda: cloud.consumer("moving", cn1=held["cn1"], cn2={"VCPU": 5})
+        cloud, lambda: cloud.consumer("moving", cn1=allocations["cn1"], cn2={"VCPU": 5})
     )
     assert statuses(cloud.reshape(tmp_path / "plan")) == {"applied"}
-    found = cloud.state()["consumers"][uuid_of("moving")]["allocations"]
-    assert found[uuid_of("cn2")] == {"VCPU": 5}
+    allocations_after = cloud.state()["consumers"][uuid_of("moving")]["allocations"]
+    assert allocations_after[uuid_of("cn2")] == {"VCPU": 5}
 
 
 def test_undo_is_stale_once_other_consumers_use_the_provider(
@@ -233,9 +233,9 @@ def test_a_provider_with_a_new_inventory_is_not_deleted(
         "not-empty",
         "it is not empty: it has inventories DISK_GB",
     )
-    found = cloud.state()
-    assert found["providers"][gpu]["inventories"].keys() == {"DISK_GB"}
-    assert found["consumers"] == cloud.start["consumers"]
+    state = cloud.state()
+    assert state["providers"][gpu]["inventories"].keys() == {"DISK_GB"}
+    assert state["consumers"] == cloud.start["consumers"]
 
 
 def test_undo_continues_if_a_created_provider_is_already_deleted(

@@ -116,8 +116,8 @@ def cloud_with_pcpu() -> snapshot.TreeSnapshot:
 
 def test_pcpu_that_the_node_already_has_count_as_dedicated() -> None:
     before = cloud_with_pcpu()
-    known = servers(server("a", specs=DEDICATED), server("b"), server("c"))
-    recipe = pcpu.plan_pcpu(before, uuid_of("cn1"), known, {}, pcpu.PcpuRequest(12))
+    nova_servers = servers(server("a", specs=DEDICATED), server("b"), server("c"))
+    recipe = pcpu.plan_pcpu(before, uuid_of("cn1"), nova_servers, {}, pcpu.PcpuRequest(12))
     assert recipe.document["moves"][0]["resources"] == {"VCPU": 4}
     assert "4 VCPU of cn1 become PCPU; 12 stay." in recipe.head
     offered = outcome(recipe, before).nodes[uuid_of("cn1")].inventories

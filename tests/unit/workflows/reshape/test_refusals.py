@@ -91,7 +91,7 @@ def gpu(amount: str, fields: str, keep: str = "") -> str:
 
 def gpu_twice(fields: str, other: str) -> str:
     described = ", ".join(
-        f"{{name: gpu, inventories: {{VGPU: {{{given}}}}}}}" for given in (fields, other)
+        f"{{name: gpu, inventories: {{VGPU: {{{changed}}}}}}}" for changed in (fields, other)
     )
     return vgpu("{name: gpu}", f"providers: [{described}]")
 
@@ -220,12 +220,12 @@ def test_a_search_at_the_time_limit_has_no_answer(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_consumer_that_loses_resources_is_detected() -> None:
-    found = decided(MOVES, options=PACK)
-    one = found.after.consumers[ONE]
-    lost = {**found.after.consumers, ONE: dataclasses.replace(one, allocations={})}
-    after = dataclasses.replace(found.after, consumers=lost)
+    decision = decided(MOVES, options=PACK)
+    consumer = decision.after.consumers[ONE]
+    lost = {**decision.after.consumers, ONE: dataclasses.replace(consumer, allocations={})}
+    after = dataclasses.replace(decision.after, consumers=lost)
     with pytest.raises(errors.InvalidInput, match=r"would have \{\} in sum instead of"):
-        checks.check(dataclasses.replace(found, after=after), (), ())
+        checks.check(dataclasses.replace(decision, after=after), (), ())
 
 
 def test_a_new_provider_cannot_take_the_uuid_of_another() -> None:

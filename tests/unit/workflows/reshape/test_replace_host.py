@@ -26,11 +26,11 @@ from tests.support.reshape.recipes import (
 )
 
 
-def nova_state(*known: values.Server, **fields: Any) -> recipes.NovaState:
+def nova_state(*nova_servers: values.Server, **fields: Any) -> recipes.NovaState:
     present = server("a"), server("b"), server("c")
     services = {"host1": values.ComputeService("host1", is_up=False, is_enabled=False)}
     nodes = (values.ComputeNode(NEW, "cn1", "host1"),)
-    found = recipes.NovaState(nodes, services, servers(*present, *known))
+    found = recipes.NovaState(nodes, services, servers(*present, *nova_servers))
     return dataclasses.replace(found, **fields)
 
 
@@ -41,10 +41,10 @@ def request_for(
     **fields: Any,
 ) -> replace_host.ReplaceHostRequest:
     trees = before or cloud()
-    found = trees.nodes[uuid_of(new)].provider if new else None
+    provider = trees.nodes[uuid_of(new)].provider if new else None
     uuid = fields.pop("uuid", "" if new else NEW)
     old = trees.nodes[uuid_of("cn1")].provider
-    return replace_host.ReplaceHostRequest(old, name, found, uuid, **fields)
+    return replace_host.ReplaceHostRequest(old, name, provider, uuid, **fields)
 
 
 def test_a_renamed_node_gets_everything_and_the_old_one_is_deleted() -> None:
@@ -137,8 +137,8 @@ NODES = tuple(values.ComputeNode(uuid_of(name), name, "host1") for name in ("0",
 def test_a_host_that_cannot_be_replaced_is_refused(
     request_fields: dict[str, Any], nova: dict[str, Any], reason: str
 ) -> None:
-    known = [nova.pop("known")] if "known" in nova else []
-    state = nova_state(*known, **nova)
+    hosts = [nova.pop("known")] if "known" in nova else []
+    state = nova_state(*hosts, **nova)
     request = request_for(before=BEFORE, **request_fields)
     assert reason in "\n".join(problems(replace_host.plan_replacement, BEFORE, state, request))
 

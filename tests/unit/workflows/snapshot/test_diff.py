@@ -77,8 +77,8 @@ STATES = st.builds(State, sorted_by_uuid(PROVIDERS), sorted_by_uuid(CONSUMERS), 
 def content(state: State) -> dict[tuple[ObjectKind, str, str], dict[str, Any]]:
     """``{object: its facts}``, by comparing with an empty state."""
     empty = State([], [], [], [])
-    found = diff.differences(empty, state, generations=True)
-    return {key(item): dict(item.after) for item in found}
+    differences = diff.differences(empty, state, generations=True)
+    return {key(item): dict(item.after) for item in differences}
 
 
 def key(item: diff.StateDifference) -> tuple[ObjectKind, str, str]:
@@ -97,10 +97,10 @@ def test_the_differences_lead_from_one_state_to_the_other(before: State, after: 
         if item.change is StateChange.REMOVED:
             assert facts.pop(key(item)) == item.before
             continue
-        known = facts.setdefault(key(item), {})
+        facts_of = facts.setdefault(key(item), {})
         for name, value in item.before.items():
-            assert known.pop(name) == value
-        known.update(item.after)
+            assert facts_of.pop(name) == value
+        facts_of.update(item.after)
     assert facts == content(after)
 
 
@@ -113,8 +113,8 @@ def test_the_other_direction_is_the_opposite(before: State, after: State) -> Non
         for item in diff.differences(after, before)
     }
     assert there.keys() == back.keys()
-    for found, item in there.items():
-        assert (item.before, item.after) == (back[found].after, back[found].before)
+    for fact, item in there.items():
+        assert (item.before, item.after) == (back[fact].after, back[fact].before)
 
 
 def test_generations_and_owners_differ_only_if_they_are_compared() -> None:

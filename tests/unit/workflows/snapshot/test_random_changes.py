@@ -173,18 +173,18 @@ def recreate(world: World, name: str) -> None:
 
 def exchange(world: World, name: str) -> None:
     """Two consumers exchange what they are: no sum changes."""
-    other_name = world.chance.choice([one for one in NAMES if one.startswith("vm") and one != name])
+    other_name = world.chance.choice([vm for vm in NAMES if vm.startswith("vm") and vm != name])
     first, second = (
-        world.other.show_allocations(embedded.uuid_of(one)) for one in (name, other_name)
+        world.other.show_allocations(embedded.uuid_of(vm)) for vm in (name, other_name)
     )
     for one in (name, other_name):
         delete(world, one)
         world.record()
-    for one, owner, held in ((name, second, first), (other_name, first, second)):
+    for one, owner, consumer in ((name, second, first), (other_name, first, second)):
         write(
             world,
             one,
-            allocations=held.allocations,
+            allocations=consumer.allocations,
             generation=None,
             project_id=owner.project_id,
             user_id=owner.user_id,
@@ -224,10 +224,10 @@ def check(world: World, path: pathlib.Path, *, owners: bool, quiet: bool) -> Non
     with snapshot_file.SnapshotFile(str(path)) as opened:
         noted = {note.uuid for note in opened.notes()}
 
-    def form(one: Any) -> str:
-        if one is None or owners or "project" not in one:
-            return text(one)
-        return text({**one, "project": "unknown", "user": "unknown", "type": "unknown"})
+    def form(fields: Any) -> str:
+        if fields is None or owners or "project" not in fields:
+            return text(fields)
+        return text({**fields, "project": "unknown", "user": "unknown", "type": "unknown"})
 
     present = {**file["providers"], **file["consumers"]}
     for uuid in present.keys() | world.states.keys():
@@ -240,10 +240,10 @@ def check(world: World, path: pathlib.Path, *, owners: bool, quiet: bool) -> Non
         assert form(present.get(uuid)) in possible or named & noted, uuid
     if quiet:
         assert noted == set()
-        assert {uuid: form(one) for uuid, one in present.items()} == {
-            uuid: form(one)
+        assert {uuid: form(fields) for uuid, fields in present.items()} == {
+            uuid: form(fields)
             for kind in ("providers", "consumers")
-            for uuid, one in world.document()[kind].items()
+            for uuid, fields in world.document()[kind].items()
         }
 
 

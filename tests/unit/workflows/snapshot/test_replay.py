@@ -19,12 +19,12 @@ def test_a_service_is_saved_with_five_requests_per_provider_and_one_per_consumer
 ) -> None:
     hosts = clouds.cloud(*(clouds.provider(host, VCPU=4) for host in HOSTS))
     client = explained.seeded(placement, hosts)
-    held = {HOSTS[0]: {"VCPU": 2}}
-    client.replace_allocations(allocation.Consumer(SERVER, held, "p", "u", None, "INSTANCE"))
+    allocations = {HOSTS[0]: {"VCPU": 2}}
+    client.replace_allocations(allocation.Consumer(SERVER, allocations, "p", "u", None, "INSTANCE"))
     client.sent.clear()
     with save.saved(client, CONTEXT) as path, replay.opened(path) as copy:
         saved = client.sent.total()
-        assert copy.show_allocations(SERVER).allocations == held
+        assert copy.show_allocations(SERVER).allocations == allocations
         assert [provider.uuid for provider in copy.list_providers()] == HOSTS
     # Two listings of providers, one of traits and one of resource classes.
     assert saved == 4 + 5 * len(HOSTS) + 1

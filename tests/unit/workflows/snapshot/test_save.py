@@ -58,13 +58,13 @@ class Cloud:
 
     def amend(self, uuid: str) -> None:
         """Change the inventories of a provider, which increases its generation."""
-        found = self.other.list_inventories(uuid)
-        self.other.replace_inventories(uuid, found.generation, found.inventories)
+        inventories = self.other.list_inventories(uuid)
+        self.other.replace_inventories(uuid, inventories.generation, inventories.inventories)
 
     def consumer(self, providers: int = 1) -> allocation.Consumer:
         """A consumer with allocations on this number of providers."""
-        for uuid, one in self.document()["consumers"].items():
-            if len(one["allocations"]) == providers and one["type"] != "unknown":
+        for uuid, fields in self.document()["consumers"].items():
+            if len(fields["allocations"]) == providers and fields["type"] != "unknown":
                 return self.other.show_allocations(uuid)
         raise LookupError(providers)
 
@@ -129,14 +129,14 @@ def test_a_save_without_owners_sends_no_request_per_consumer(
 ) -> None:
     cloud.save(path, owners=False)
     assert "GET /allocations/{}" not in cloud.count()
-    found = saved(path)
-    assert {(one["project"], one["user"]) for one in found["consumers"].values()} == {
-        ("unknown", "unknown")
-    }
+    document = saved(path)
+    assert {
+        (consumer["project"], consumer["user"]) for consumer in document["consumers"].values()
+    } == {("unknown", "unknown")}
     expected = cloud.document()
-    assert found["providers"] == expected["providers"]
-    assert {uuid: one["allocations"] for uuid, one in found["consumers"].items()} == {
-        uuid: one["allocations"] for uuid, one in expected["consumers"].items()
+    assert document["providers"] == expected["providers"]
+    assert {uuid: consumer["allocations"] for uuid, consumer in document["consumers"].items()} == {
+        uuid: consumer["allocations"] for uuid, consumer in expected["consumers"].items()
     }
 
 
@@ -172,7 +172,7 @@ def test_a_provider_that_is_created_again_while_it_is_read_is_read_again(
     read = save.read_provider(cloud.client, uuid, verify=True)
     # Both have the generation 1; only the time of the last change shows the second one.
     assert read.reading is not None
-    assert {name: one.total for name, one in read.reading.inventories.items()} == {"VCPU": 4}
+    assert {name: offer.total for name, offer in read.reading.inventories.items()} == {"VCPU": 4}
     assert read.is_verified
 
 

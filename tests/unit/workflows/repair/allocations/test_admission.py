@@ -41,8 +41,8 @@ def audited(nova: dict[str, Any]) -> Any:
 
 def evidence(nova: dict[str, Any]) -> tuple[str, list[str]]:
     """What the audit says about the server, and its broken rules."""
-    (found,) = (item for item in audited(nova).findings if item.subject.name == NAME)
-    return found.evidence.text, found.evidence.fields["broken_rules"]
+    (problem,) = (item for item in audited(nova).findings if item.subject.name == NAME)
+    return problem.evidence.text, problem.evidence.fields["broken_rules"]
 
 
 def healed(nova: dict[str, Any], *, only_allowed: bool = False) -> plan.Plan:

@@ -64,7 +64,7 @@ def test_flavors_and_amounts_of_many_servers_are_kept_once(cloud: Cloud) -> None
     snapshot = HealReader(cloud.client, cloud.nova).read_cloud()
     flavors = {id(server.flavor) for server in snapshot.servers.values()}
     assert len(flavors) == len(large.FLAVORS)
-    amounts = [each for allocation in snapshot.allocations.values() for each in allocation.values()]
+    amounts = [part for allocation in snapshot.allocations.values() for part in allocation.values()]
     assert len({id(amount) for amount in amounts}) == len({str(amount) for amount in amounts})
 
 

@@ -65,14 +65,14 @@ def test_the_evidence_has_both_hosts_and_the_time() -> None:
 
 def test_a_failed_live_migration_waits_for_somebody_who_looks_for_the_guest() -> None:
     snapshot = snapshot_of(BROKEN)
-    found = findings(snapshot)
-    assert [item.code for item in found] == [UNKNOWN, UNKNOWN]
-    assert {item.evidence.fields["seems"] for item in found} == {"leaked-move", "wrong-host"}
+    problems = findings(snapshot)
+    assert [item.code for item in problems] == [UNKNOWN, UNKNOWN]
+    assert {item.evidence.fields["seems"] for item in problems} == {"leaked-move", "wrong-host"}
     # Both rows have the same advice.
-    (proposed,) = {(item.proposed.action, item.proposed.text) for item in found}
+    (proposed,) = {(item.proposed.action, item.proposed.text) for item in problems}
     assert proposed[0] is Remedy.FIND_GUEST
     assert f"look for the guest on {SOURCE} and {DESTINATION}" in proposed[1]
-    assert found[0].proposed.fields["commands"] == [
+    assert problems[0].proposed.fields["commands"] == [
         "openstack placement allocation audit --repair --allow=claimed-host"
         f" --consumer={SERVER} --consumer={MIGRATION}"
     ]
@@ -83,9 +83,9 @@ def test_a_vouched_host_gets_the_allocations_back_though_it_is_full() -> None:
     snapshot = snapshot_of(BROKEN)
     full = {uuid: {"VCPU": inventory.Inventory(total=1)} for uuid in snapshot.providers}
     vouched = dataclasses.replace(snapshot, trusts_nova=True, inventories=full)
-    found = findings(vouched)
-    assert [item.code for item in found] == ["leaked-move", "wrong-host"]
-    after = audit.repaired(vouched, found)
+    problems = findings(vouched)
+    assert [item.code for item in problems] == ["leaked-move", "wrong-host"]
+    after = audit.repaired(vouched, problems)
     assert (hosts_held(after), after.allocations.keys()) == ({SOURCE}, {SERVER})
     # Then nova and Placement agree without anybody's word.
     assert findings(dataclasses.replace(after, trusts_nova=False)) == []

@@ -39,8 +39,8 @@ class Run:
         for uuid in CARDS[:cards]:
             self.client.create_provider(f"card {uuid}", uuid, HOST)
             offers = {name: inventory.Inventory(total=3000) for name in BANDWIDTH}
-            known = self.client.replace_inventories(uuid, 0, offers)
-            self.client.replace_provider_traits(uuid, known.generation, ["CUSTOM_PHYSNET_A"])
+            inventories = self.client.replace_inventories(uuid, 0, offers)
+            self.client.replace_provider_traits(uuid, inventories.generation, ["CUSTOM_PHYSNET_A"])
 
     def planned(self, strategy: str | None = None) -> plan.ObservedPlan:
         request = HealRequest(options=HealOptions(strategy))

@@ -42,8 +42,8 @@ MIRROR = registry.MIGRATIONS[:1]
 OWNERS = ["mirror_host_aggregates", "complete_consumers"]
 
 
-def run(given: Any, **options: Any) -> registry.Result:
-    return registry.run(given, "a test", MIRROR, **options)
+def run(cloud_services: Any, **options: Any) -> registry.Result:
+    return registry.run(cloud_services, "a test", MIRROR, **options)
 
 
 def counted(result: registry.Result) -> tuple[int, int]:
@@ -53,65 +53,65 @@ def counted(result: registry.Result) -> tuple[int, int]:
 
 @pytest.mark.parametrize("limit", [None, 4, 50])
 def test_failures_do_not_stop_others_and_end_with_2(limit: int | None) -> None:
-    client, given = services()
+    client, cloud_services = services()
     client.before_write(embedded.about("h3.", embedded.refuse(400, "no")))
-    ended = [run(given, max_count=limit)]
+    ended = [run(cloud_services, max_count=limit)]
     while ended[-1].exit_code is RunEnd.MORE:
-        ended.append(run(given, max_count=limit))
+        ended.append(run(cloud_services, max_count=limit))
     assert ended[-1].exit_code is RunEnd.ERRORS
     assert "h3." in ended[-1].failures[0]
     assert sum(result.done for result in ended) == 5
 
 
 def test_a_refusal_of_a_service_is_an_error_of_that_migration() -> None:
-    client, given = services()
-    given.cloud.nova.forbidden = {"/os-aggregates"}
-    result = run(given)
+    client, cloud_services = services()
+    cloud_services.cloud.nova.forbidden = {"/os-aggregates"}
+    result = run(cloud_services)
     assert (result.exit_code, client.writes) == (RunEnd.ERRORS, 0)
     assert "missing permission in nova" in result.failures[0]
 
 
 def test_a_migration_keeps_stale_members() -> None:
-    client, given = services()
-    run(given)
+    client, cloud_services = services()
+    run(cloud_services)
     client.stored("h1.").add_aggregates(embedded.uuid_of("even"))
-    assert run(given).exit_code is RunEnd.DONE
+    assert run(cloud_services).exit_code is RunEnd.DONE
     assert "h1." in host_aggregates.members(client, "even")
 
 
 def test_a_dry_run_counts_the_changes_and_keeps_the_cursor(tmp_path: pathlib.Path) -> None:
-    client, given = services()
+    client, cloud_services = services()
     cursor = tmp_path / "cursor"
     for _ in range(2):
-        result = run(given, dry_run=True, cursor=cursor)
+        result = run(cloud_services, dry_run=True, cursor=cursor)
         assert (counted(result), result.exit_code) == ((6, 0), RunEnd.DONE)
     assert client.writes == 0
     assert not cursor.exists()
-    assert counted(run(given, cursor=cursor, max_count=2)) == (6, 2)
-    assert counted(run(given, dry_run=True, cursor=cursor)) == (4, 0)
+    assert counted(run(cloud_services, cursor=cursor, max_count=2)) == (6, 2)
+    assert counted(run(cloud_services, dry_run=True, cursor=cursor)) == (4, 0)
 
 
 def numbered(count: int, planned_slices: list[str]) -> registry.DataMigration:
     """A migration with ``count`` slices that each add a trait to two hosts."""
 
-    def slices(given: registry.CloudServices, after: str) -> Iterator[registry.Slice]:
+    def slices(cloud_services: registry.CloudServices, after: str) -> Iterator[registry.Slice]:
         for number in range(int(after or 0), count):
             planned_slices.append(f"slice {number}")
             selector = batch_selector.Selector(providers=(f"h{2 * number}.", f"h{2 * number + 1}."))
-            planned = batch.plan_traits(given.client, selector, add=["CUSTOM_A"])
+            planned = batch.plan_traits(cloud_services.client, selector, add=["CUSTOM_A"])
             yield registry.Slice(str(number + 1), planned)
 
     return registry.DataMigration("numbered", "", slices, "look", "traits")
 
 
 def test_the_next_run_continues_at_the_cursor() -> None:
-    client, given = services(6)
+    client, cloud_services = services(6)
     planned_slices: list[str] = []
     item = numbered(3, planned_slices)
-    first = registry.run(given, "a test", [item], max_count=3)
+    first = registry.run(cloud_services, "a test", [item], max_count=3)
     assert (first.exit_code, first.done, planned_slices) == (RunEnd.MORE, 3, ["slice 0", "slice 1"])
     planned_slices.clear()
-    second = registry.run(given, "a test", [item], max_count=3)
+    second = registry.run(cloud_services, "a test", [item], max_count=3)
     assert (second.exit_code, second.done, planned_slices) == (
         RunEnd.MORE,
         3,
@@ -121,49 +121,49 @@ def test_the_next_run_continues_at_the_cursor() -> None:
 
 
 def test_exit_code_0_needs_a_full_pass_from_the_start() -> None:
-    client, given = services(6)
+    client, cloud_services = services(6)
     planned_slices: list[str] = []
     item = numbered(3, planned_slices)
-    registry.run(given, "a test", [item], max_count=4)
+    registry.run(cloud_services, "a test", [item], max_count=4)
     client.stored("h0.").set_traits()
     for name in ("h4.", "h5."):
         client.stored(name).set_traits("CUSTOM_A")
     planned_slices.clear()
-    result = registry.run(given, "a test", [item], max_count=4)
+    result = registry.run(cloud_services, "a test", [item], max_count=4)
     # What follows the cursor is done; the pass from the start finds what came back.
     assert (result.exit_code, result.done) == (RunEnd.MORE, 1)
     assert planned_slices == ["slice 2", "slice 0", "slice 1", "slice 2"]
-    assert registry.run(given, "a test", [item], max_count=4).exit_code is RunEnd.DONE
+    assert registry.run(cloud_services, "a test", [item], max_count=4).exit_code is RunEnd.DONE
 
 
 def test_a_lost_cursor_costs_only_time(tmp_path: pathlib.Path) -> None:
-    client, given = services(6)
+    client, cloud_services = services(6)
     path, planned_slices = tmp_path / "cursor", []  # type: ignore[var-annotated]
     item = numbered(3, planned_slices)
-    registry.run(given, "a test", [item], max_count=4, cursor=path)
+    registry.run(cloud_services, "a test", [item], max_count=4, cursor=path)
     assert '"numbered": "2"' in path.read_text()
     path.write_text("{")
-    result = registry.run(given, "a test", [item], max_count=4, cursor=path)
+    result = registry.run(cloud_services, "a test", [item], max_count=4, cursor=path)
     assert (result.done, client.writes) == (2, 6)
     path.unlink()
-    assert registry.run(given, "a test", [item], cursor=path).exit_code is RunEnd.DONE
+    assert registry.run(cloud_services, "a test", [item], cursor=path).exit_code is RunEnd.DONE
 
 
 def test_an_unusable_cursor_is_reported_and_does_not_stop_the_run(tmp_path: pathlib.Path) -> None:
-    _, given = services(6)
-    result = registry.run(given, "a test", [numbered(3, [])], cursor=tmp_path)
+    _, cloud_services = services(6)
+    result = registry.run(cloud_services, "a test", [numbered(3, [])], cursor=tmp_path)
     assert (result.done, result.exit_code) == (6, RunEnd.DONE)
     assert str(tmp_path) in result.notes[-1]
 
 
 def test_a_run_of_some_migrations_keeps_the_positions_of_the_others(tmp_path: pathlib.Path) -> None:
     cursor = tmp_path / "cursor"
-    _, given = services()
-    registry.run(given, "a test", MIRROR, cursor=cursor, max_count=2)
-    position = registry.Cursor(given.client.target, cursor)
+    _, cloud_services = services()
+    registry.run(cloud_services, "a test", MIRROR, cursor=cursor, max_count=2)
+    position = registry.Cursor(cloud_services.client.target, cursor)
     position.move("other", "h3")
-    registry.run(given, "a test", MIRROR, cursor=cursor)
-    assert registry.Cursor(given.client.target, cursor).positions == {"other": "h3"}
+    registry.run(cloud_services, "a test", MIRROR, cursor=cursor)
+    assert registry.Cursor(cloud_services.client.target, cursor).positions == {"other": "h3"}
 
 
 def test_an_unsupported_migration_is_noted_and_is_not_an_error() -> None:
@@ -205,10 +205,10 @@ def client() -> embedded.Client:
     return embedded.Client([embedded.Host("cmp-1", inventories=inventories)])
 
 
-def consume(client: api.Client, name: str, project: str, known: str | None = None) -> None:
-    at = client if known else client.at(client.microversion._replace(minor=37))
+def consume(client: api.Client, name: str, project: str, kind: str | None = None) -> None:
+    at = client if kind else client.at(client.microversion._replace(minor=37))
     at.write_allocations(
-        [allocation.Consumer(uuid_of(name), {HOST: {"VCPU": 1}}, project, "alice", None, known)]
+        [allocation.Consumer(uuid_of(name), {HOST: {"VCPU": 1}}, project, "alice", None, kind)]
     )
 
 

@@ -47,17 +47,17 @@ def cloud(count: int = 4, **fields: Any) -> ProviderSnapshot:
         for name in names
     )
     services = tuple(values.ComputeService(node.host) for node in nodes)
-    found = ProviderSnapshot(
+    snapshot = ProviderSnapshot(
         values.Hosts(nodes, services),
         provider.by_uuid(item(name) for name in names),
         inventories={f"u-{name}": offered(**REPORTED) for name in names},
         traits={f"u-{name}": HEALTHY for name in names},
     )
-    return dataclasses.replace(found, **fields)
+    return dataclasses.replace(snapshot, **fields)
 
 
 def codes(snapshot: ProviderSnapshot) -> list[tuple[str, str]]:
-    return [(each.code, each.subject.name) for each in audit.find(snapshot)]
+    return [(finding.code, finding.subject.name) for finding in audit.find(snapshot)]
 
 
 def with_host(snapshot: ProviderSnapshot, **fields: Any) -> ProviderSnapshot:
@@ -99,7 +99,7 @@ def test_totals_of_a_tree_count_together() -> None:
     snapshot = dataclasses.replace(
         snapshot,
         providers=provider.by_uuid([*snapshot.providers.values(), *numa]),
-        inventories={**snapshot.inventories, **{each.uuid: offered(VCPU=32) for each in numa}},
+        inventories={**snapshot.inventories, **{node.uuid: offered(VCPU=32) for node in numa}},
     )
     assert codes(snapshot) == []
 
@@ -137,9 +137,9 @@ def test_owners_and_driver_traits_are_compared_with_similar_hosts() -> None:
     snapshot = cloud()
     none = dict.fromkeys(snapshot.traits, HEALTHY - {"OWNER_NOVA"})
     assert codes(dataclasses.replace(snapshot, traits=none)) == []
-    one = {**snapshot.traits, "u-h0.example": frozenset({"OWNER_NOVA", "COMPUTE_NODE"})}
-    assert codes(dataclasses.replace(snapshot, traits=one)) == [("missing-trait", "h0.example")]
-    two = {**one, "u-h1.example": one["u-h0.example"]}
+    traits = {**snapshot.traits, "u-h0.example": frozenset({"OWNER_NOVA", "COMPUTE_NODE"})}
+    assert codes(dataclasses.replace(snapshot, traits=traits)) == [("missing-trait", "h0.example")]
+    two = {**traits, "u-h1.example": traits["u-h0.example"]}
     assert codes(dataclasses.replace(snapshot, traits=two)) == []
     hardware = {**snapshot.traits, "u-h0.example": HEALTHY | {"HW_CPU_X86_AVX2"}}
     assert codes(dataclasses.replace(snapshot, traits=hardware)) == []
@@ -153,8 +153,8 @@ def test_names_and_uuids_are_compared() -> None:
         return codes(dataclasses.replace(snapshot, providers=provider.by_uuid(items)))
 
     assert of(item("old", uuid="u-h0.example"), *others) == [("other-name", "old")]
-    found = of(item("h0.example", uuid="other"), *others)
-    assert found == [("other-uuid", "h0.example")]
+    problems = of(item("h0.example", uuid="other"), *others)
+    assert problems == [("other-uuid", "h0.example")]
     gone = of(*others)
     assert gone == [("missing-provider", "h0.example")]
 
@@ -163,13 +163,13 @@ def test_two_compute_nodes_of_one_name_share_no_provider() -> None:
     snapshot = cloud(2)
     twin = values.ComputeNode("u-twin", "h0.example", "twin")
     twins = with_host(snapshot, nodes=(*snapshot.hosts.nodes, twin))
-    (found,) = identity.find_identity(twins)
-    assert (found.code, found.subject.uuid, found.hosts) == (
+    (finding,) = identity.find_identity(twins)
+    assert (finding.code, finding.subject.uuid, finding.hosts) == (
         "missing-provider",
         "u-twin",
         ("twin",),
     )
-    assert "two compute nodes of this name, and h0 has the provider" in found.evidence.text
+    assert "two compute nodes of this name, and h0 has the provider" in finding.evidence.text
     assert [node.node.uuid for node in twins.host_nodes] == ["u-h0.example", "u-h1.example"]
 
 
@@ -247,9 +247,9 @@ def test_what_an_agent_reports_has_providers(agent: Agent, code: str | None, tex
         inventories={**snapshot.inventories, **added},
         agents=[agent],
     )
-    found = list(devices.find_agents(snapshot))
-    assert [one.code for one in found] == ([code] if code else [])
-    assert all(text in one.evidence.text for one in found), found
+    agents = list(devices.find_agents(snapshot))
+    assert [finding.code for finding in agents] == ([code] if code else [])
+    assert all(text in finding.evidence.text for finding in agents), agents
     down = with_host(snapshot, unreachable=frozenset({"h5"}))
     assert "agent-other-name" not in [agent.code for agent in devices.find_agents(down)]
 
@@ -287,9 +287,9 @@ SHARE = {**cloud().inventories, "u-gone.example": offered(DISK_GB=4)}
 def test_a_root_without_a_compute_node_is_found(
     fields: dict[str, Any], code: str, action: str
 ) -> None:
-    (found,) = audit.find(with_stray(**fields))
-    assert (found.code, str(found.proposed.action)) == (code, action)
-    assert found.subject.name == "gone.example"
+    (finding,) = audit.find(with_stray(**fields))
+    assert (finding.code, str(finding.proposed.action)) == (code, action)
+    assert finding.subject.name == "gone.example"
 
 
 def test_a_root_of_another_service_is_no_finding() -> None:
@@ -330,12 +330,12 @@ def with_device(**fields: Any) -> ProviderSnapshot:
 
 
 def test_a_device_out_of_spec_and_in_use_is_found_with_its_consumer() -> None:
-    (found,) = audit.find(with_device())
-    assert (found.code, found.hosts) == ("pci-device-out-of-spec", ("h0",))
-    assert found.subject.name == "h0.example_0000:84:00.0"
-    assert found.evidence.fields == {"consumers": ["c1"]}
-    assert "c1" in found.evidence.text
-    assert not found.is_repairable
+    (finding,) = audit.find(with_device())
+    assert (finding.code, finding.hosts) == ("pci-device-out-of-spec", ("h0",))
+    assert finding.subject.name == "h0.example_0000:84:00.0"
+    assert finding.evidence.fields == {"consumers": ["c1"]}
+    assert "c1" in finding.evidence.text
+    assert not finding.is_repairable
 
 
 @pytest.mark.parametrize(
@@ -411,8 +411,8 @@ def test_no_provider_needs_more_than_two_requests(count: int) -> None:
     devices = [device(f"device-{number}") for number in range(count)]
     client = embedded.Client([*embedded.hosts(count), *devices])
     nova, neutron = Nova(count), Neutron()
-    found = audited(client, nova, neutron, repair=True).findings
-    assert [item.code for item in found] == ["used-up"] * count
+    problems = audited(client, nova, neutron, repair=True).findings
+    assert [item.code for item in problems] == ["used-up"] * count
     assert client.count() == {
         # All, of the traits that are in use, of three kinds of devices, and of two owners.
         "GET /resource_providers": 8,
@@ -493,13 +493,13 @@ def test_allocations_are_read_of_unmatched_devices_only() -> None:
     assert any(text.startswith("3 PCI devices: --nova-conf ") for text in without.not_checked)
     assert not client.count()[ALLOCATIONS]
     specs = pci.parse('[{"address": "0000:84:00.0"}, {"address": "0000:a0:00.*", "product_id": 1}]')
-    found = audited(client, Nova(2), pci=pci.PciConfiguration("nova.conf", tuple(specs)))
-    assert [(item.code, item.subject.name) for item in found.findings] == [
+    result = audited(client, Nova(2), pci=pci.PciConfiguration("nova.conf", tuple(specs)))
+    assert [(item.code, item.subject.name) for item in result.findings] == [
         ("pci-device-out-of-spec", "h_0000:85:00.0")
     ]
-    assert len(found.findings[0].evidence.fields["consumers"]) == 1
+    assert len(result.findings[0].evidence.fields["consumers"]) == 1
     assert client.count()[ALLOCATIONS] == 2
-    assert any(text.startswith("h_0000:a0:00.0: in use") for text in found.not_checked)
+    assert any(text.startswith("h_0000:a0:00.0: in use") for text in result.not_checked)
     empty = audited(client, Nova(2), pci=pci.PciConfiguration("nova.conf", None))
     assert not empty.findings
     assert any("has no [pci]device_spec" in note for note in empty.not_checked)

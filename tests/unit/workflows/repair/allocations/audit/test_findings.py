@@ -289,19 +289,19 @@ UNSURE: dict[str, tuple[values.Server, tuple[values.Migration, ...], dict[str, A
 
 @pytest.mark.parametrize("name", HEALTHY)
 def test_right_server_has_no_finding(name: str) -> None:
-    one, moves, held = HEALTHY[name]
-    assert find(cloud([one], moves, held)) == []
+    nova_server, moves, allocations = HEALTHY[name]
+    assert find(cloud([nova_server], moves, allocations)) == []
 
 
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_server_has_its_code_and_its_repair(name: str) -> None:
-    one, moves, held, expected, left = WRONG[name]
-    snapshot = cloud([one], moves, held)
-    found = find(snapshot)
-    assert codes(found) == expected
-    assert repaired(snapshot, found) == left
-    after = {uuid: parts for uuid, parts in {**held, **left}.items() if parts}
-    assert find(cloud([one], moves, after)) == []
+    nova_server, moves, allocations, expected, left = WRONG[name]
+    snapshot = cloud([nova_server], moves, allocations)
+    problems = find(snapshot)
+    assert codes(problems) == expected
+    assert repaired(snapshot, problems) == left
+    after = {uuid: parts for uuid, parts in {**allocations, **left}.items() if parts}
+    assert find(cloud([nova_server], moves, after)) == []
 
 
 def test_an_ambiguous_server_can_be_assigned() -> None:
@@ -309,20 +309,20 @@ def test_an_ambiguous_server_can_be_assigned() -> None:
     offered = dict(snapshot.inventories["n-c."])
     offered.pop("DISK_GB", None)
     inventories = {**snapshot.inventories, "n-c.": offered}
-    (found,) = find(dataclasses.replace(snapshot, inventories=inventories))
-    assert (found.code, found.proposed.action) == ("unknown", findings.Remedy.ASSIGN)
-    assert "ambiguous: it is on nfs or gone." in found.proposed.text
+    (finding,) = find(dataclasses.replace(snapshot, inventories=inventories))
+    assert (finding.code, finding.proposed.action) == ("unknown", findings.Remedy.ASSIGN)
+    assert "ambiguous: it is on nfs or gone." in finding.proposed.text
 
 
 @pytest.mark.parametrize("name", UNSURE)
 def test_uncertain_finding_is_unknown_and_not_repaired(name: str) -> None:
-    one, moves, held, why = UNSURE[name]
-    snapshot = cloud([one], moves, held)
-    (found,) = find(snapshot)
-    assert found.code == "unknown"
-    assert why in f"{found.evidence.text}; {found.proposed.text}"
-    assert found.proposed.action != findings.Remedy.ASSIGN or "ambiguous" in found.proposed.text
-    assert repaired(snapshot, [found]) == {}
+    nova_server, moves, allocations, why = UNSURE[name]
+    snapshot = cloud([nova_server], moves, allocations)
+    (finding,) = find(snapshot)
+    assert finding.code == "unknown"
+    assert why in f"{finding.evidence.text}; {finding.proposed.text}"
+    assert finding.proposed.action != findings.Remedy.ASSIGN or "ambiguous" in finding.proposed.text
+    assert repaired(snapshot, [finding]) == {}
 
 
 #: A consumer that nova does not know: its allocations, its owner, the context, and the code.
@@ -350,9 +350,9 @@ UNKNOWN_CONSUMERS: dict[str, tuple[dict[str, Any], Owner, dict[str, Any], str]] 
 
 @pytest.mark.parametrize("name", UNKNOWN_CONSUMERS)
 def test_unknown_consumer_is_orphaned_only_if_nova_created_it(name: str) -> None:
-    held, owner, more, code = UNKNOWN_CONSUMERS[name]
+    allocations, owner, more, code = UNKNOWN_CONSUMERS[name]
     others = server("a", uuid="o")
-    snapshot = cloud([others], allocations={"x": held, "o": on(a=USES)}, owners={"x": owner})
+    snapshot = cloud([others], allocations={"x": allocations, "o": on(a=USES)}, owners={"x": owner})
     found = find(snapshot, **more)
     assert codes(found) == ([code] if code else [])
     assert repaired(snapshot, found) == ({"x": {}} if code in ("orphaned", "leaked-move") else {})
@@ -400,8 +400,8 @@ def test_several_hosts_that_nova_does_not_know_may_be_another_novas() -> None:
     snapshot = cloud([server("a", uuid="o")], allocations=held, owners=typed, hosts=nodes)
 
     def orphaned(snapshot: Cloud, **fields: Any) -> set[str]:
-        found = find(snapshot, **fields)
-        return {item.subject.uuid for item in found if item.code == "orphaned"}
+        problems = find(snapshot, **fields)
+        return {item.subject.uuid for item in problems if item.code == "orphaned"}
 
     assert orphaned(snapshot) == {"z"}
     assert "another nova's" in next(
@@ -429,8 +429,8 @@ def test_no_consumer_is_orphaned_if_a_cell_went_down_during_the_audit(
         owners={"x": Owner("p", "u", "INSTANCE")},
         unconfirmed=unconfirmed,
     )
-    (found,) = find(snapshot)
-    assert (found.code, "cell that is down" in found.evidence.text) == ("unknown", True)
+    (finding,) = find(snapshot)
+    assert (finding.code, "cell that is down" in finding.evidence.text) == ("unknown", True)
 
 
 def test_consumers_of_a_deleted_server_and_of_its_migration_are_left_over() -> None:
@@ -440,9 +440,9 @@ def test_consumers_of_a_deleted_server_and_of_its_migration_are_left_over() -> N
         {"s": on(b=USES), "m": on(a=USES)},
         deleted_servers={"s": GONE},
     )
-    found = find(snapshot)
-    assert codes(found) == ["leaked-move", "orphaned"]
-    assert [item.subject.name for item in found] == ["resize of vm-s", "vm-s"]
+    problems = find(snapshot)
+    assert codes(problems) == ["leaked-move", "orphaned"]
+    assert [item.subject.name for item in problems] == ["resize of vm-s", "vm-s"]
     late = dataclasses.replace(GONE, updated=JUST_NOW)
     assert "unknown" in {
         item.code for item in find(dataclasses.replace(snapshot, deleted_servers={"s": late}))
@@ -478,8 +478,8 @@ def test_a_repair_on_a_host_over_its_capacity_says_which_placement_refuses_it(
     other = {"other": on(a={"DISK_GB": disk - 20})} if disk > 20 else {}
     parts = {"s": on(a={**USES, "VCPU": cores}), **other}
     snapshot = cloud([server(), server(uuid="other", vm_state="error")], allocations=parts)
-    found = findings.select(find(snapshot), subjects={"s"})
-    planned = audit._plan(snapshot, found, ())
+    problems = findings.select(find(snapshot), subjects={"s"})
+    planned = audit._plan(snapshot, problems, ())
     assert len(planned.changes) == (cores != 1)
     assert [note[: len(text)] for note, text in zip(planned.notes, notes, strict=True)] == [*notes]
 
@@ -490,8 +490,8 @@ def test_a_one_time_use_device_in_use_is_not_over_capacity() -> None:
     snapshot = dataclasses.replace(snapshot, inventories={**snapshot.inventories, **reserved})
     assert providers.has_use_without_capacity(snapshot)
     assert "over-capacity" in {item.code for item in find(snapshot)}
-    found = find(snapshot, one_time_use=frozenset({"n-a."}))
-    assert "over-capacity" not in {item.code for item in found}
+    problems = find(snapshot, one_time_use=frozenset({"n-a."}))
+    assert "over-capacity" not in {item.code for item in problems}
 
 
 def test_an_ironic_node_in_use_is_not_over_capacity() -> None:
@@ -504,8 +504,8 @@ def test_an_ironic_node_in_use_is_not_over_capacity() -> None:
         dataclasses.replace(node, hypervisor=("ironic", 1)) for node in snapshot.hosts.nodes
     )
     hosts = dataclasses.replace(snapshot.hosts, nodes=nodes)
-    found = find(dataclasses.replace(snapshot, hosts=hosts))
-    assert "over-capacity" not in {item.code for item in found}
+    problems = find(dataclasses.replace(snapshot, hosts=hosts))
+    assert "over-capacity" not in {item.code for item in problems}
 
 
 @pytest.mark.parametrize(
@@ -534,17 +534,17 @@ def test_an_ironic_node_in_use_is_not_over_capacity() -> None:
 def test_provider_without_compute_node_is_stale_only_with_evidence(
     fields: dict[str, Any], more: dict[str, Any], code: str
 ) -> None:
-    (found,) = audit.find(cloud(**fields), context(**more))
-    assert (found.code, found.subject.uuid, found.repair) == (code, "n-gone.", None)
+    (finding,) = audit.find(cloud(**fields), context(**more))
+    assert (finding.code, finding.subject.uuid, finding.repair) == (code, "n-gone.", None)
     is_undiscovered = "hosts" in fields and not code.startswith("stale")
-    assert ("resource provider delete --tree" in found.proposed.text) is not is_undiscovered
+    assert ("resource provider delete --tree" in finding.proposed.text) is not is_undiscovered
 
 
 def test_provider_with_read_error_is_reported_and_its_host_not_checked() -> None:
     snapshot = cloud([server()], read_errors={"n-a.": "500"})
-    found = find(snapshot)
-    assert {item.code for item in found} == {"unknown"}
-    assert repaired(snapshot, found) == {}
+    problems = find(snapshot)
+    assert {item.code for item in problems} == {"unknown"}
+    assert repaired(snapshot, problems) == {}
 
 
 parts = strategies.dictionaries(
@@ -563,9 +563,9 @@ def test_wrong_owner_and_placeholder_have_different_codes() -> None:
     placeholder = Owner(allocation.PLACEHOLDER, allocation.PLACEHOLDER, "unknown")
     for owner, code in ((Owner("q", "u", "INSTANCE"), "wrong-owner"), (placeholder, "incomplete")):
         snapshot = cloud([server()], allocations={"s": on(a=USES)}, owners={"s": owner})
-        found = find(snapshot)
-        assert codes(found) == [code]
-        (item,) = audit.plan_repair(snapshot, found).changes
+        problems = find(snapshot)
+        assert codes(problems) == [code]
+        (item,) = audit.plan_repair(snapshot, problems).changes
         assert (plans.after(item)["project_id"], plans.after(item)["user_id"]) == ("p", "u")
         assert plans.after(item)["consumer_type"] == owner.type
 
@@ -574,12 +574,12 @@ def test_consumer_with_two_findings_is_written_once() -> None:
     snapshot = cloud(
         [server()], allocations={"s": on(a=USES, b=USES)}, owners={"s": Owner("q", "u", "INSTANCE")}
     )
-    found = find(snapshot)
-    assert codes(found) == ["doubled", "wrong-owner"]
-    (item,) = audit.plan_repair(snapshot, found).changes
+    problems = find(snapshot)
+    assert codes(problems) == ["doubled", "wrong-owner"]
+    (item,) = audit.plan_repair(snapshot, problems).changes
     assert plans.after(item)["n-b.:VCPU"] is None
     assert (plans.after(item)["n-a.:VCPU"], plans.after(item)["project_id"]) == (1, "p")
-    (alone,) = audit.plan_repair(snapshot, findings.select(found, codes=["wrong-owner"])).changes
+    (alone,) = audit.plan_repair(snapshot, findings.select(problems, codes=["wrong-owner"])).changes
     assert plans.after(alone)["n-b.:VCPU"] == 1
 
 
@@ -589,10 +589,10 @@ def test_missing_binding_is_repaired_with_the_rest() -> None:
     snapshot = cloud(
         [server("b", flavor=LARGE)], allocations={"s": on(b=USES, nic=egress)}, ports={"s": (port,)}
     )
-    found = find(snapshot)
-    assert codes(found) == ["missing", "wrong-size"]
-    assert "do not name their providers" in found[0].evidence.text
-    (item,) = audit.plan_repair(snapshot, found).changes
+    problems = find(snapshot)
+    assert codes(problems) == ["missing", "wrong-size"]
+    assert "do not name their providers" in problems[0].evidence.text
+    (item,) = audit.plan_repair(snapshot, problems).changes
     assert item.kind == "bound allocations"
     assert (plans.before(item)["port t:t"], plans.after(item)["port t:t"]) == (None, "u-nic")
     assert (
@@ -606,10 +606,10 @@ def test_repairs_that_free_capacity_come_first() -> None:
     snapshot = cloud(
         [server()], allocations={"x": on(a=full)}, owners={"x": Owner("p", "u", "INSTANCE")}
     )
-    found = find(snapshot)
-    assert codes(found) == ["missing", "orphaned"]
+    problems = find(snapshot)
+    assert codes(problems) == ["missing", "orphaned"]
     assert {
-        item.subject.uuid: item.stage for item in audit.plan_repair(snapshot, found).changes
+        item.subject.uuid: item.stage for item in audit.plan_repair(snapshot, problems).changes
     } == {"x": 0, "s": 1}
 
 
@@ -617,10 +617,10 @@ def test_select_narrows_to_hosts_and_codes() -> None:
     snapshot = cloud(
         [server(), server("b", uuid="t")], allocations={"x": on(c=USES)}, owners={"x": NO_TYPE}
     )
-    found = find(snapshot)
-    assert codes(findings.select(found, ["b"])) == ["missing"]
-    assert codes(findings.select(found, ["c"], ["orphaned"])) == ["orphaned"]
-    assert codes(findings.select(found, codes=["unknown"])) == []
+    problems = find(snapshot)
+    assert codes(findings.select(problems, ["b"])) == ["missing"]
+    assert codes(findings.select(problems, ["c"], ["orphaned"])) == ["orphaned"]
+    assert codes(findings.select(problems, codes=["unknown"])) == []
 
 
 def test_codes_are_those_of_all_checks() -> None:
@@ -637,11 +637,11 @@ def test_time_of_another_clock_does_not_prevent_repair() -> None:
 def test_amounts_are_unchanged_if_the_location_is_in_doubt() -> None:
     """After a correction on its host, its allocations elsewhere would look doubled."""
     devices = {"VCPU": 1, "MEMORY_MB": 1, "CUSTOM_X": 1}
-    held = {**on(a={"VCPU": 1, "CUSTOM_X": 1}), **on(c=devices)}
-    snapshot = cloud([server()], allocations={"s": held})
-    found = find(snapshot)
-    assert codes(found) == ["unknown"]
-    assert repaired(snapshot, found) == {}
+    allocations = {**on(a={"VCPU": 1, "CUSTOM_X": 1}), **on(c=devices)}
+    snapshot = cloud([server()], allocations={"s": allocations})
+    problems = find(snapshot)
+    assert codes(problems) == ["unknown"]
+    assert repaired(snapshot, problems) == {}
 
 
 @hypothesis.given(
@@ -656,14 +656,14 @@ def test_amounts_are_unchanged_if_the_location_is_in_doubt() -> None:
 def test_second_audit_finds_nothing_to_repair(
     held: Any, orphan: Any, host: str | None, state: str, status_of: str, kind: str, flavor: Flavor
 ) -> None:
-    one = server(host, vm_state=state, flavor=flavor)
+    nova_server = server(host, vm_state=state, flavor=flavor)
     moves = [move(kind, status_of)]
-    snapshot = cloud([one], moves, {k: v for k, v in {"s": held, "m": orphan}.items() if v})
-    left = {**snapshot.allocations, **repaired(snapshot, found := find(snapshot))}
-    again = find(cloud([one], moves, {uuid: each for uuid, each in left.items() if each}))
+    snapshot = cloud([nova_server], moves, {k: v for k, v in {"s": held, "m": orphan}.items() if v})
+    left = {**snapshot.allocations, **repaired(snapshot, problems := find(snapshot))}
+    again = find(cloud([nova_server], moves, {uuid: each for uuid, each in left.items() if each}))
     assert [item for item in again if item.repair] == []
     without = {"over-capacity", "stale-provider", "stuck-move", "unknown"}
-    assert all(item.repair or item.code in without for item in found)
+    assert all(item.repair or item.code in without for item in problems)
 
 
 @pytest.mark.seeds(300, long=5000)
@@ -683,18 +683,18 @@ def test_heal_sends_to_the_audit_only_what_the_audit_finds(seed: int) -> None:
     amounts = ({**CPUS, **DISK}, {"PCPU": 1, "MEMORY_MB": 512, **DISK}, CPUS,
                {"VCPU": 2, "MEMORY_MB": 1024, "DISK_GB": 20},
                {"PCPU": 2, "MEMORY_MB": 1024, "DISK_GB": 20}, {"VCPU": 1})  # fmt: skip
-    held: dict[str, Any] = {}
+    allocations: dict[str, Any] = {}
     for item in servers:
         places = draw.choice((item.host, item.host, item.host, draw.choice("abc")))
-        held[item.uuid] = on(**{str(places): dict(draw.choice(amounts))})
+        allocations[item.uuid] = on(**{str(places): dict(draw.choice(amounts))})
         if draw.random() < 0.2:
-            held[item.uuid] |= on(nfs={"DISK_GB": draw.choice((10, 20))})
-    snapshot = cloud(servers, allocations=held)
+            allocations[item.uuid] |= on(nfs={"DISK_GB": draw.choice((10, 20))})
+    snapshot = cloud(servers, allocations=allocations)
     sent = {
-        each.server.uuid: each.reason.text
-        for each in decision.decide(snapshot, heal_request.HealRequest())
-        if "placement allocation audit" in each.reason.text
+        planned.server.uuid: planned.reason.text
+        for planned in decision.decide(snapshot, heal_request.HealRequest())
+        if "placement allocation audit" in planned.reason.text
     }
-    found = find(snapshot)
-    assert sent.keys() <= {item.subject.uuid for item in found}
-    assert {item.subject.uuid for item in found if item.code == "wrong-size"} <= sent.keys()
+    problems = find(snapshot)
+    assert sent.keys() <= {item.subject.uuid for item in problems}
+    assert {item.subject.uuid for item in problems if item.code == "wrong-size"} <= sent.keys()

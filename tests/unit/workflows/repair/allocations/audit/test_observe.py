@@ -46,10 +46,10 @@ class Nova(nova_api.RecordedNova):
         self.requests.append("/servers/{uuid}")
         if uuid in self.failing:
             raise nova_api.NovaRefused(400, "cannot tell", url=path)
-        found = [one for one in [*self.cloud.listed, *self.hidden] if one["id"] == uuid]
-        if not found:
+        listed = [item for item in [*self.cloud.listed, *self.hidden] if item["id"] == uuid]
+        if not listed:
             raise nova_api.NovaRefused(404, "no such server", url=path)
-        return {"server": found[0]}
+        return {"server": listed[0]}
 
 
 class Run:
@@ -75,9 +75,9 @@ class Run:
 
     def has(self, name: str) -> dict[str, int]:
         """``{host: VCPU}``"""
-        found = self.client.rival.show_allocations(uuid_of(name)).allocations
+        allocations = self.client.rival.show_allocations(uuid_of(name)).allocations
         hosts = {uuid_of(self.cloud.host(number)): self.cloud.host(number) for number in range(3)}
-        return {hosts[uuid]: part["VCPU"] for uuid, part in found.items()}
+        return {hosts[uuid]: part["VCPU"] for uuid, part in allocations.items()}
 
     def audited(self, **fields: Any) -> AuditResult[Any]:
         return audit.audit_cloud(self.client, self.nova, audit.AuditRequest(**fields))
@@ -153,9 +153,9 @@ def test_server_that_nova_does_not_list_is_not_orphaned(run: Run) -> None:
 
 def test_consumer_that_nova_cannot_show_is_not_repaired(run: Run) -> None:
     run.nova.failing.add(run.holds("unknown", cmp_0000=1))
-    (found,) = run.audited().findings
-    assert found.code == "unknown"
-    assert "cannot tell" in found.evidence.text
+    (finding,) = run.audited().findings
+    assert finding.code == "unknown"
+    assert "cannot tell" in finding.evidence.text
 
 
 def test_orphaned_consumer_that_becomes_a_server_is_skipped(run: Run) -> None:
@@ -220,15 +220,15 @@ def test_a_server_with_hidden_extra_specs_is_not_checked_and_never_changed(run: 
     """The others are checked and repaired as without it."""
     for name in ("vm-0000", "vm-0001", "gone"):
         run.holds(name, cmp_0000=1, cmp_0001=1)
-    found = [(item.code, item.subject.uuid) for item in run.audited().findings]
+    problems = [(item.code, item.subject.uuid) for item in run.audited().findings]
     flavor = {**run.cloud.listed[0]["flavor"]}
     del flavor["extra_specs"]
     run.cloud.listed[0]["flavor"] = flavor
     audited = run.audited()
     left = [(item.code, item.subject.uuid) for item in audited.findings]
     odd = uuid_of("vm-0000")
-    assert left == [item for item in found if item[1] != odd]
-    assert len(left) < len(found)
+    assert left == [item for item in problems if item[1] != odd]
+    assert len(left) < len(problems)
     assert any("1 server: nova hides extra_specs" in text for text in audited.not_checked)
     before = run.has("vm-0000")
     repaired = statuses(run.repaired(bool))
@@ -286,9 +286,9 @@ def test_a_consumer_is_left_over_if_no_other_service_can_have_created_it(
     without_type(run, "unknown")
     if services is not None:
         has_services(run, *services)
-    (found,) = run.audited().findings
-    assert found.code == code
-    assert re.search(text, found.evidence.text)
+    (finding,) = run.audited().findings
+    assert finding.code == code
+    assert re.search(text, finding.evidence.text)
 
 
 @pytest.mark.parametrize(

@@ -64,8 +64,8 @@ class Run:
         return statuses(self.apply_planned(self.planned(), **options))
 
     def state(self) -> dict[str, allocation.Consumer]:
-        found = [self.client.show_allocations(item["id"]) for item in self.cloud.listed]
-        return {item.uuid: dataclasses.replace(item, generation=None) for item in found}
+        consumers = [self.client.show_allocations(item["id"]) for item in self.cloud.listed]
+        return {item.uuid: dataclasses.replace(item, generation=None) for item in consumers}
 
 
 @pytest.fixture
@@ -307,8 +307,8 @@ def test_a_root_disk_on_a_volume_that_was_made_from_an_image_is_not_allocated(ru
     run.nova = CountingNova(run.cloud.answers)
     run.nova.source = ""
     run.healed()
-    held = [run.state()[uuid_of(f"vm-{number:04d}")].total() for number in (3, 4, 5)]
-    assert [total.get("DISK_GB", 0) for total in held] == [0, 10, 10]
+    totals = [run.state()[uuid_of(f"vm-{number:04d}")].total() for number in (3, 4, 5)]
+    assert [total.get("DISK_GB", 0) for total in totals] == [0, 10, 10]
     assert sum("os-volume_attachments" in path for path in run.nova.requests) == 2
 
 

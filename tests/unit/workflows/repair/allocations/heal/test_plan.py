@@ -59,14 +59,14 @@ def with_gpus(*used: int, server: values.Server, free: int = 1) -> Cloud:
     query = expected.query_of(snapshot, server, "n-c.")
     assert query is not None
     fitting = [item for item, taken in zip(GPUS, used, strict=True) if taken < free]
-    found = responses.Candidates(
+    answer = responses.Candidates(
         tuple(responses.AllocationRequest({item.uuid: {"VGPU": 1}}) for item in fitting),
         {
             item.uuid: responses.ProviderSummary({"VGPU": responses.ResourceSummary(free, taken)})
             for item, taken in zip(GPUS, used, strict=True)
         },
     )
-    return dataclasses.replace(snapshot, candidates={query[0]: found})
+    return dataclasses.replace(snapshot, candidates={query[0]: answer})
 
 
 def test_server_without_allocations_gets_its_flavor_on_its_host() -> None:
@@ -85,7 +85,7 @@ def test_right_allocations_are_unchanged() -> None:
 def test_disk_comes_from_sharing_provider_only_if_root_has_none() -> None:
     snapshot = cloud([server("a")])
     diskless = {
-        name: one for name, one in snapshot.inventories["n-a."].items() if name != "DISK_GB"
+        name: offer for name, offer in snapshot.inventories["n-a."].items() if name != "DISK_GB"
     }
     without = dataclasses.replace(snapshot, inventories={**snapshot.inventories, "n-a.": diskless})
     planned = plan_heal(without)
@@ -98,9 +98,9 @@ def test_disk_comes_from_sharing_provider_only_if_root_has_none() -> None:
     assert planned.names == {"n-a.": "a.", "u-nfs": "nfs"}
 
 
-def with_two_disks(one: values.Server, **more: int) -> Cloud:
+def with_two_disks(nova_server: values.Server, **more: int) -> Cloud:
     """A server on c., whose disk is on one of two sharing providers."""
-    snapshot = cloud([one], sharing={"n-c.": ("u-nfs", "n-gone.")})
+    snapshot = cloud([nova_server], sharing={"n-c.": ("u-nfs", "n-gone.")})
     totals = {name: OFFERED[name] for name in ("VCPU", "MEMORY_MB")} | more
     offered = {name: inventory.Inventory(total=total) for name, total in totals.items()}
     return dataclasses.replace(snapshot, inventories={**snapshot.inventories, "n-c.": offered})
@@ -179,7 +179,7 @@ def test_missing_device_and_missing_capacity_have_different_reasons() -> None:
     elsewhere = dataclasses.replace(
         snapshot,
         inventories={
-            uuid: found for uuid, found in snapshot.inventories.items() if "gpu" not in uuid
+            uuid: offers for uuid, offers in snapshot.inventories.items() if "gpu" not in uuid
         },
     )
     assert only_reason(plan_heal(elsewhere)) == (
@@ -244,12 +244,12 @@ def test_server_that_cannot_be_healed_is_skipped_and_stops_no_other(
 
 
 def test_missing_provider_and_other_uuid_have_different_reasons() -> None:
-    known = [item for item in PROVIDERS if item.uuid != "n-a."]
-    planned = plan_heal(cloud([server("a")], providers=provider.by_uuid(known)))
+    providers = [item for item in PROVIDERS if item.uuid != "n-a."]
+    planned = plan_heal(cloud([server("a")], providers=provider.by_uuid(providers)))
     assert only_reason(planned).startswith(
         "its host has no resource provider: nova-compute on a creates"
     )
-    renewed = [*known, provider.Provider("n-new", "a.", 0, root_uuid="n-new")]
+    renewed = [*providers, provider.Provider("n-new", "a.", 0, root_uuid="n-new")]
     planned = plan_heal(cloud([server("a")], providers=provider.by_uuid(renewed)))
     assert only_reason(planned).startswith("the provider a. has another UUID")
 
@@ -363,9 +363,9 @@ def test_plan_contains_only_servers_in_scope() -> None:
 
 
 def test_change_has_nova_precondition() -> None:
-    found = only_change(plan_heal(cloud([server("a")]))).precondition
+    condition = only_change(plan_heal(cloud([server("a")]))).precondition
     resources = {"DISK_GB": 10, "MEMORY_MB": 512, "VCPU": 1}
-    assert found == Precondition(ServerState("a", "a.", "active", None, resources))
+    assert condition == Precondition(ServerState("a", "a.", "active", None, resources))
 
 
 def test_no_consumer_type_below_1_38() -> None:
@@ -376,8 +376,8 @@ def test_no_consumer_type_below_1_38() -> None:
 
 def test_same_snapshot_gives_same_plan() -> None:
     servers = [server(host, f"{host}{number}") for host in "abc" for number in range(9)]
-    one, other = plan_heal(cloud(servers)), plan_heal(cloud(reversed(servers)))
-    assert plans.text_of(one) == plans.text_of(other)
+    first, other = plan_heal(cloud(servers)), plan_heal(cloud(reversed(servers)))
+    assert plans.text_of(first) == plans.text_of(other)
 
 
 STATES = st.sampled_from(
@@ -403,8 +403,8 @@ def clouds(draw: st.DrawFn) -> Cloud:
         size = dataclasses.replace(SMALL, vcpus=draw(st.integers(1, 9)))
         state = draw(STATES)
         fields = {"flavor": size, "created": f"20{draw(st.integers(10, 25))}", **state}
-        one = server(draw(st.sampled_from("abcz")), uuid)
-        servers.append(dataclasses.replace(one, **fields))  # type: ignore[arg-type]
+        nova_server = server(draw(st.sampled_from("abcz")), uuid)
+        servers.append(dataclasses.replace(nova_server, **fields))  # type: ignore[arg-type]
         allocations = draw(HELD)
         if allocations:
             held[uuid] = allocations
@@ -415,8 +415,8 @@ def clouds(draw: st.DrawFn) -> Cloud:
 def planned(snapshot: Cloud) -> plan.Plan:
     """Placement allocations no candidates."""
     candidates: dict[str, responses.Candidates | errors.PlacementError] = {}
-    for one in snapshot.servers.values():
-        query = expected.query_of(snapshot, one, f"n-{one.host}.")
+    for nova_server in snapshot.servers.values():
+        query = expected.query_of(snapshot, nova_server, f"n-{nova_server.host}.")
         if query is not None:
             candidates[query[0]] = responses.Candidates((), {})
     return heal.plan_heal(dataclasses.replace(snapshot, candidates=candidates), HealRequest())
@@ -424,17 +424,17 @@ def planned(snapshot: Cloud) -> plan.Plan:
 
 def after(snapshot: Cloud, first: plan.Plan) -> Cloud:
     """The snapshot after the plan is applied."""
-    held = {uuid: dict(found) for uuid, found in snapshot.allocations.items()}
+    allocations_of = {uuid: dict(allocations) for uuid, allocations in snapshot.allocations.items()}
     owners = dict(snapshot.owners)
     for item in first.changes:
-        found: dict[str, dict[str, int]] = {}
+        used: dict[str, dict[str, int]] = {}
         for key, value in plans.after(item).items():
             if isinstance(value, int):
                 provider, _, name = key.rpartition(":")
-                found.setdefault(provider, {})[name] = value
-        held[item.subject.uuid] = found
+                used.setdefault(provider, {})[name] = value
+        allocations_of[item.subject.uuid] = used
         owners[item.subject.uuid] = Owner("p", "u", "INSTANCE")
-    return dataclasses.replace(snapshot, allocations=held, owners=owners)
+    return dataclasses.replace(snapshot, allocations=allocations_of, owners=owners)
 
 
 @given(clouds())
