@@ -77,7 +77,9 @@ def environment(lab: place.Place, name: str, packages: Sequence[str]) -> str:
     return python
 
 
-def ask_release(lab: place.Place, release: int, script: str, question: Any = None) -> Any:
+def ask_release(
+    lab: place.Place, release: int, script: str, question: Any = None, *options: str
+) -> Any:
     """The JSON that a script of this folder prints with the Python of a release of nova.
 
     ``question`` is its input, as JSON.
@@ -86,12 +88,12 @@ def ask_release(lab: place.Place, release: int, script: str, question: Any = Non
     """
     python = release_python(lab, release)
     completed = subprocess.run(
-        [python, "-P", "-W", "ignore", str(place.HERE / script)],
+        [python, "-P", "-W", "ignore", str(place.HERE / script), *options],
         env=dict(lab.environment()),
         input=json.dumps(question),
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=900,
     )
     assert completed.returncode == 0, completed.stderr
     return json.loads(completed.stdout)

@@ -2,11 +2,10 @@
 """The requests of nova to Placement for flavors and images on stdin, from nova's functions.
 
 Run this with the Python of a nova release: ``scheduler.py < CASES.json``, a list of ``{flavor,
-specs, image, volume}``. It needs no service, and a database only for ``filters``. For each case it
-prints ``{scheduler, manage}``: the query string of nova's scheduler, and the resources that
-nova-manage computes; or ``refused``. A case with ``filters`` (the options of ``[scheduler]``) has
-``{request}`` instead: the query string after the checks of nova's API and all request filters,
-with the host aggregates in ``aggregates`` and the options ``pci``.
+specs, image, volume, filters, aggregates, pci}``: ``filters`` and ``pci`` are options of nova.conf.
+It needs no service. For each case it prints ``{request, manage}``: the query string after the
+checks of nova's API and all request filters, and the resources that nova-manage computes without an
+image; or ``refused``.
 
 ``scheduler.py --vocabulary`` prints ``{version, specs, image}``: the maximum of the compute API,
 and what nova's validators of extra specs and nova's image properties accept.
@@ -53,24 +52,6 @@ def vocabulary() -> dict[str, Any]:
             "enum": getattr(kind, "valid_values", None),
         }
     return {"version": api_version_request._MAX_API_VERSION, "specs": specs, "image": image}
-
-
-def scheduler(admin: Any, case: Mapping[str, Any]) -> dict[str, str]:
-    """``{parameter: value}`` of GET /allocation_candidates, without the limit."""
-    spec = objects.RequestSpec(
-        admin,
-        flavor=_flavor(admin, case),
-        image=objects.ImageMeta.from_dict({"name": "i", "properties": case["image"]}),
-        is_bfv=case["volume"],
-        num_instances=1,
-        instance_uuid=SERVER,
-        requested_resources=[],
-        request_level_params=objects.RequestLevelParams(),
-    )
-    query_string = utils.ResourceRequest.from_request_spec(spec).to_querystring()
-    query = dict(urllib.parse.parse_qsl(query_string))
-    query.pop("limit", None)
-    return query
 
 
 def request(admin: Any, case: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -143,8 +124,7 @@ def create_aggregates(admin: Any, aggregates: Mapping[str, Mapping[str, str]]) -
 def manage(admin: Any, case: Mapping[str, Any]) -> dict[str, int]:
     """``{resource class: amount}`` that heal_allocations writes."""
     flavor = _flavor(admin, case)
-    kept = {f"image_{name}": value for name, value in case["image"].items()}
-    instance = objects.Instance(admin, uuid=SERVER, flavor=flavor, system_metadata=kept)
+    instance = objects.Instance(admin, uuid=SERVER, flavor=flavor, system_metadata={})
     # The database has the boot volume.
     with mock.patch("nova.compute.utils.is_volume_backed_instance", return_value=case["volume"]):
         return dict(utils.resources_from_flavor(instance, flavor))
@@ -181,11 +161,9 @@ def main() -> None:
         json.dump(vocabulary(), sys.stdout)
         return
     admin = context.get_admin_context()
-    functions: dict[str, Callable[..., Any]] = {"scheduler": scheduler, "manage": manage}
+    functions: dict[str, Callable[..., Any]] = {"request": request, "manage": manage}
     cases = json.load(sys.stdin)
-    if cases and "filters" in cases[0]:
-        create_aggregates(admin, cases[0]["aggregates"])
-        functions = {"request": request}
+    create_aggregates(admin, cases[0]["aggregates"])
     results = [
         {name: _result_or_refused(function, admin, case) for name, function in functions.items()}
         for case in cases

@@ -13,7 +13,6 @@ import itertools
 import json
 import random
 import re
-import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -251,24 +250,12 @@ def normalized(pairs: Sequence[Sequence[str]]) -> collections.Counter[Any]:
     return counts
 
 
-def ask_nova(python: str, *arguments: str, given: Any = None) -> Any:
-    """What the code of a nova release answers."""
-    completed = subprocess.run(
-        [python, "-P", "-W", "ignore", str(place.HERE / "scheduler.py"), *arguments],
-        input=json.dumps(given),
-        env=dict(place.find().environment()),
-        capture_output=True,
-        text=True,
-        timeout=600,
-    )
-    assert completed.returncode == 0, completed.stderr
-    return json.loads(completed.stdout)
-
-
 def vocabulary(lab: place.Place, release: int) -> dict[str, Any]:
     """What a release and the newest one know; a value that one of them accepts is drawn."""
-    own = ask_nova(install.release_python(lab, release), "--vocabulary")
-    newest = ask_nova(install.release_python(lab, traits.RELEASES[-1]), "--vocabulary")
+    own, newest = (
+        install.ask_release(lab, it, "scheduler.py", None, "--vocabulary")
+        for it in (release, traits.RELEASES[-1])
+    )
     merged = dict(own)
     for part in ("specs", "image"):
         merged[part] = {**newest[part], **own[part]}
@@ -290,15 +277,19 @@ def test_the_query_and_the_refusals_equal_those_of_nova(
     release: int, record_property: Callable[[str, object], None]
 ) -> None:
     lab = place.find()
-    python = install.release_python(lab, release)
     words = vocabulary(lab, release)
     assert release in traits.releases_of(words["version"])
     sample = list(itertools.islice(cases(random.Random(release), words, release), MANY))
-    answers = ask_nova(python, given=[case.to_dict() for case in sample])
+    questions = [case.to_dict() for case in sample]
+    answers = install.ask_release(lab, release, "scheduler.py", questions)
     counts: collections.Counter[str] = collections.Counter()
     for case, answer in zip(sample, answers, strict=True):
         theirs = answer["request"]
         refused = "refused" in theirs
+        if "refused" not in answer["manage"]:
+            counts["as nova-manage"] += 1
+            server = flavor.request_of(case.flavor, {}, booted_from_volume=case.volume)
+            assert server.total() == answer["manage"], json.dumps(case.to_dict())
         try:
             ours = query.candidate_pairs(case.request().query)
         except errors.InvalidInput as error:
@@ -315,3 +306,4 @@ def test_the_query_and_the_refusals_equal_those_of_nova(
     for name, count in counts.items():
         record_property(name, count)
     assert min(counts["equal"], counts["refused by both"]) > MANY / 10
+    assert counts["as nova-manage"] > MANY / 3
