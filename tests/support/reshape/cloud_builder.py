@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from osc_placement import testing
-from osc_placement.model import allocation, inventory, provider
-from osc_placement.workflows.reshape import snapshot
+from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.reshape import observe, snapshot
+from tests.support import embedded
 from tests.support.embedded import uuid_of
 
 #: ``{name: (parent's name, {class: total or fields})}``
@@ -36,45 +37,9 @@ def state(
 
 
 def snapshot_of(document: Mapping[str, Any], *roots: str) -> snapshot.TreeSnapshot:
-    """The snapshot of the trees of these roots, as ``observe`` reads it."""
-    inside = {
-        uuid
-        for uuid, item in document["providers"].items()
-        if item["root"] in set(map(uuid_of, roots))
-    }
-    consumers = {
-        uuid: allocation.Consumer(
-            uuid,
-            item["allocations"],
-            item["project"],
-            item["user"],
-            item["generation"],
-            item["type"],
-        )
-        for uuid, item in document["consumers"].items()
-        if inside & item["allocations"].keys()
-    }
-    used = inside.union(*(item.allocations.keys() for item in consumers.values()))
-    nodes = {
-        uuid: snapshot.Node(
-            provider.Provider(uuid, item["name"], item["generation"], item["root"], item["parent"]),
-            {
-                name: inventory.Inventory.from_dict(fields)
-                for name, fields in item["inventories"].items()
-            },
-            _used(document, uuid),
-            frozenset(item["traits"]) if uuid in inside else frozenset(),
-        )
-        for uuid, item in document["providers"].items()
-        if uuid in used
-    }
-    return snapshot.TreeSnapshot(nodes, frozenset(map(uuid_of, roots)), consumers)
-
-
-def _used(document: Mapping[str, Any], uuid: str) -> dict[str, int]:
-    return allocation.add_resources(
-        *(item["allocations"].get(uuid, {}) for item in document["consumers"].values())
-    )
+    """The snapshot of the trees of these roots."""
+    client = embedded.Client(load=document)
+    return observe.read_trees(client, [*map(uuid_of, roots)], ReadContext(workers=1))
 
 
 def without_generations(document: Mapping[str, Any]) -> dict[str, Any]:

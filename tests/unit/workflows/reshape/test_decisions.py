@@ -363,7 +363,10 @@ def rehearse(decision: ReshapeDecision, planned: plan.Plan) -> None:
 
 def test_standard_traits_of_a_release_newer_than_the_program_are_rehearsed() -> None:
     text = MOVES.replace("CUSTOM_VGPU_A", "HW_OF_A_NEWER_RELEASE")
-    decision = decided(text, cloud(cn1=["HW_OF_ANOTHER_RELEASE"]), PACK)
+    before = cloud()
+    node = dataclasses.replace(before.nodes[CN1], traits=frozenset({"HW_OF_ANOTHER_RELEASE"}))
+    before = dataclasses.replace(before, nodes={**before.nodes, CN1: node})
+    decision = decided(text, before, PACK)
     planned = make_plan(decision, ())
     assert [item.kind for item in planned.changes] == ["provider", "traits", "reshape"]
     assert decision.after.nodes[CN1].traits == {"HW_OF_ANOTHER_RELEASE"}

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 from osc_placement import errors
+from osc_placement.model import provider
 from osc_placement.plan import guards
 from osc_placement.workflows.reshape import assignment, checks, documents, reshape_plan
 from tests.support.embedded import uuid_of
-from tests.support.reshape import cloud_builder
 from tests.support.reshape.documents import (
     CONSUMERS,
     MOVES,
@@ -231,7 +231,7 @@ def test_a_consumer_that_loses_resources_is_detected() -> None:
 def test_a_new_provider_cannot_take_the_uuid_of_another() -> None:
     taken = new("gpu")
     nodes = {uuid: item for uuid, item in NESTED.nodes.items() if uuid != uuid_of("b")}
-    other = cloud_builder.provider.Provider(taken, "b", 1, uuid_of("cn1"))
+    other = provider.Provider(taken, "b", 1, uuid_of("cn1"))
     nodes[taken] = dataclasses.replace(NESTED.nodes[uuid_of("b")], provider=other)
     (reason,) = refused(vgpu("{name: gpu}"), dataclasses.replace(NESTED, nodes=nodes))
     assert "'b' has the UUID that 'gpu' would get" in reason
