@@ -28,22 +28,6 @@ def test_microversion_is_negotiated(openstack: conftest.OpenStack) -> None:
     assert openstack.url in status["target"]
 
 
-def test_microversion_can_be_pinned(openstack: conftest.OpenStack) -> None:
-    pinned = openstack("--os-placement-api-version 1.10 placement status show")
-    assert pinned["microversion"] == "1.10"
-
-
-def test_batch_prints_the_cloud(openstack: conftest.OpenStack) -> None:
-    for name in ("one", "two"):
-        openstack(f"resource provider create {name}")
-    batch = "resource provider trait add --create --trait CUSTOM_A --all"
-    outcome = openstack.run(f"{batch} -f json")
-    assert outcome.returncode == 0, outcome.stderr
-    assert f"cloud {openstack.cloud}" in outcome.stderr
-    assert len(openstack("resource provider list --required CUSTOM_A")) == 2
-    assert {row["status"] for row in openstack(batch)} == {"unchanged"}
-
-
 @pytest.mark.parametrize("user", ["-member", "-reader"])
 def test_user_without_role_gets_the_missing_role(openstack: conftest.OpenStack, user: str) -> None:
     message = openstack.refused("resource provider create host", user)

@@ -239,16 +239,6 @@ def test_deleted_host_aggregate_is_forgotten_by_its_uuid(cloud: Cloud) -> None:
     assert not any(pinned in aggregates for aggregates in cloud.state().values())
 
 
-def test_plan_is_applied_and_undone(cloud: Cloud) -> None:
-    before = cloud.state()
-    cloud.mirror(f"{MIRROR} --dry-run --plan-out plan.json")
-    assert cloud.openstack.run("placement plan apply plan.json").returncode == 6
-    after = cloud.state()
-    assert after != before
-    cloud.openstack("placement plan undo plan.json")
-    assert cloud.state() == before
-
-
 @pytest.mark.smoke
 @pytest.mark.parametrize("user", ["-member", "-reader"])
 def test_user_without_rights_gets_the_missing_ones(cloud: Cloud, user: str) -> None:

@@ -19,7 +19,6 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 
 AUDIT = "placement allocation audit"
 MIRROR = "placement aggregate mirror"
-GPU, HEADS = "cmp-0004_gpu0", "VGPU_DISPLAY_HEAD"
 
 
 @pytest.fixture
@@ -66,20 +65,3 @@ def test_a_mirror_removes_nothing_where_nova_has_lost_the_host_aggregates(lab: L
     assert lab.state() == before
     rows(lab, f"{MIRROR} --prune --allow many", code=0)
     assert lab.state() != before
-
-
-def test_a_migration_removes_no_more_than_the_limit(lab: Lab) -> None:
-    words = f"--amend --resource {HEADS}=32 --resource {HEADS}:max_unit=4"
-    lab.openstack(f"resource provider inventory set {GPU} {words}")
-    run = "placement migration run --migration"
-    outcome = lab.openstack.run(f"{run} add_display_head_traits")
-    assert outcome.returncode == 0, outcome.stderr
-    (trait,) = lab.openstack(f"resource provider trait list {GPU}")
-    assert trait["name"] == "HW_GPU_MAX_DISPLAY_HEADS_4"
-    removal = f"{run} remove_display_head_inventories"
-    refused = lab.openstack.run(f"{removal} --max-percent 0")
-    assert (refused.returncode, "--allow many to do it anyway" in refused.stdout) == (2, True)
-    classes = f"resource provider inventory list {GPU}"
-    assert HEADS in {row["resource_class"] for row in lab.openstack(classes)}
-    assert lab.openstack.run(removal).returncode == 0
-    assert [row["resource_class"] for row in lab.openstack(classes)] == ["VGPU"]
