@@ -284,6 +284,9 @@ def test_each_conflict_has_its_error_class(
         (403, "GET", api_errors.Forbidden),
         (500, "GET", api_errors.ApiError),
         (500, "PUT", api_errors.OutcomeUnknown),
+        (502, "PUT", api_errors.OutcomeUnknown),
+        (503, "PUT", api_errors.OutcomeUnknown),
+        (504, "PUT", api_errors.OutcomeUnknown),
         (501, "PUT", api_errors.ApiError),
     ],
 )

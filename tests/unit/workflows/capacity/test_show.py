@@ -494,11 +494,9 @@ def test_the_number_of_requests_about_stopped_hosts_is_exact(
     base = on_hosts(hosts, VCPU=8, MEMORY_MB=64)
     disk, first, other, *_ = base.providers
     uuids = [f"00000000-0000-4000-8000-0000000000c{number}" for number in range(4)]
-    for uuid in uuids[:3]:
-        base = brute_force.claim(
-            base, uuid, {first: {"VCPU": 2, "MEMORY_MB": 4}, disk: {"DISK_GB": 5}}
-        )
-    base = brute_force.claim(base, uuids[3], {other: {"VCPU": 1}})
+    shared = {first: {"VCPU": 2, "MEMORY_MB": 4}, disk: {"DISK_GB": 5}}
+    placed = {**dict.fromkeys(uuids[:3], shared), uuids[3]: {other: {"VCPU": 1}}}
+    base = brute_force.written(base, placed)
     client = explained.seeded(placement, base)
     client.transport.local = lambda: None
     client.sent.clear()

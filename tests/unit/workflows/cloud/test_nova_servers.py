@@ -12,7 +12,6 @@ from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud import nova_servers, server_moves
 from osc_placement.workflows.cloud.cloud import Cloud
 from tests.support.candidates import clouds
-from tests.support.capacity import brute_force
 from tests.support.clouds import large
 
 
@@ -99,9 +98,8 @@ def test_a_server_that_may_have_left_its_disk_is_read(
 def cloud(hosts: int, per_host: int) -> tuple[state.CloudState, ServerHosts]:
     """Hosts h0, h1, ... of nodes n0, n1, ... with servers of 1 VCPU each in Placement."""
     nodes = tuple(values.ComputeNode(f"u{n}", f"n{n}", f"h{n}") for n in range(hosts))
-    base = clouds.cloud(*(clouds.provider(node.uuid, VCPU=64) for node in nodes))
-    for number in range(hosts * per_host):
-        base = brute_force.claim(base, f"s{number}", {f"u{number % hosts}": {"VCPU": 1}})
+    placed = {f"s{number}": f"u{number % hosts} 1" for number in range(hosts * per_host)}
+    base = clouds.cloud(*(clouds.provider(it.uuid, VCPU=64) for it in nodes), servers=placed)
     services = tuple(values.ComputeService(node.host) for node in nodes)
     return base, ServerHosts(values.Hosts(nodes, services))
 

@@ -30,7 +30,7 @@ from osc_placement.workflows.repair.allocations.heal_request import HealRequest
 from osc_placement.workflows.repair.providers import audit as provider_audit, observe
 from tests.support import moving_cloud
 from tests.support.candidates import clouds
-from tests.support.capacity import brute_force, cases
+from tests.support.capacity import cases
 from tests.support.moving_cloud import MIGRATION, SERVER, Step, View
 from tests.unit.workflows.repair.allocations.test_stuck import findings, snapshot_of
 
@@ -114,9 +114,8 @@ def joined(snapshot: Cloud) -> observe_hosts.JoinedServers:
 
 
 def _read(snapshot: Cloud) -> observe_hosts.ServersRead:
-    base = clouds.cloud(*(clouds.provider(uuid, VCPU=64) for uuid in snapshot.providers))
-    for uuid, parts in snapshot.allocations.items():
-        base = brute_force.claim(base, uuid, parts)
+    providers = (clouds.provider(uuid, VCPU=64) for uuid in snapshot.providers)
+    base = clouds.cloud(*providers, servers=snapshot.allocations)
     hosts = ServerHosts(snapshot.hosts)
     asked = clouds.query(clouds.group(VCPU=1))
     of_servers = {
