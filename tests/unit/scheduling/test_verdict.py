@@ -180,12 +180,8 @@ def test_filters_of_aggregates_are_judged_by_metadata() -> None:
     }
     # Without a nova.conf it is not known whether nova uses these filters.
     assert {checks[name].is_enabled for name in reasons} == {None}
-
-
-def test_without_a_project_its_filter_is_not_checked() -> None:
-    check = checked(metadata={"filter_tenant_id": "acme"})["AggregateMultiTenancyIsolation"]
-    assert (check.says, check.refused) == (Says.NOT_CHECKED, {})
-    assert check.text == "if enabled: the project is not known, and the host accepts only some"
+    text = checks["AggregateTypeAffinityFilter"].text
+    assert text == "if enabled: only for flavor big: up.node"
 
 
 @pytest.mark.parametrize(
@@ -285,13 +281,6 @@ def test_an_anti_affine_server_needs_a_host_without_members() -> None:
     assert checked(nova, uuid="s0")[ANTI_AFFINITY].refused == {}
     nova = recorded({"policy": "anti-affinity", "rules": {"max_server_per_host": 2}})
     assert list(checked(nova, uuid="s0")[ANTI_AFFINITY].refused) == ["up.node"]
-
-
-def test_an_affine_server_needs_a_host_of_its_group() -> None:
-    checks = checked(recorded({"policy": "affinity"}), uuid="s0")
-    # The group is on the only host that the ComputeFilter accepts.
-    assert checks[AFFINITY].says is Says.ACCEPTS
-    assert checks[ANTI_AFFINITY].says is Says.ACCEPTS
 
 
 def test_a_server_counts_as_a_member_for_affinity_only() -> None:
