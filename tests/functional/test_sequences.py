@@ -15,5 +15,5 @@ from tests.support.sequences import run
 
 @pytest.mark.parametrize("seed", [1001, 1002])
 def test_a_random_sequence_is_answered_alike(seed: int, tmp_path: pathlib.Path) -> None:
-    found = [str(difference) for difference in run.differences(seed, 400, tmp_path)]
-    assert not found, "\n\n".join(found)
+    differences = [str(difference) for difference in run.differences(seed, 400, tmp_path)]
+    assert not differences, "\n\n".join(differences)

@@ -89,7 +89,7 @@ def test_placement_returns_the_hosts_of_novas_old_filter(
         "no-compute-node",
     ]
     after = [candidates(target, vcpus) for vcpus in amounts]
-    assert [found & NODES.keys() for found in after] == [
+    assert [answer & NODES.keys() for answer in after] == [
         old_filter(target, vcpus) for vcpus in amounts
     ]
     assert after != before

@@ -67,8 +67,8 @@ def rows(
     return {row["name"]: row for row in openstack.rows(MIRROR, *nova, *arguments, code=code)}
 
 
-def status_of(found: dict[str, Any]) -> dict[str, str]:
-    return {name: row["status"] for name, row in found.items()}
+def status_of(listed: dict[str, Any]) -> dict[str, str]:
+    return {name: row["status"] for name, row in listed.items()}
 
 
 def test_a_cloud_is_mirrored_and_problems_are_reported(
@@ -78,19 +78,19 @@ def test_a_cloud_is_mirrored_and_problems_are_reported(
     check = ("--dry-run", "--detailed-exitcode")
     planned = rows(openstack, *check, code=6)
     assert members(target) != expected()
-    found = rows(openstack, code=6)
+    listed = rows(openstack, code=6)
     assert members(target) == expected()
-    assert {name: row["code"] for name, row in found.items() if row["code"]} == {
+    assert {name: row["code"] for name, row in listed.items() if row["code"]} == {
         "empty": "empty-aggregate",
         "ghost-nonode": "no-compute-node",
         "ghost-unmapped": "no-compute-node",
         f"cmp-0010.{DOMAIN}": "no-provider",
     }
-    assert found["empty"]["status"] == "skipped"
+    assert listed["empty"]["status"] == "skipped"
     assert [name for name, status in status_of(planned).items() if status == "planned"] == [
-        name for name, status in status_of(found).items() if status == "applied"
+        name for name, status in status_of(listed).items() if status == "applied"
     ]
-    assert found[f"cmp-0001.{DOMAIN}"]["reason"] == "to ssd, tenant-acme"
+    assert listed[f"cmp-0001.{DOMAIN}"]["reason"] == "to ssd, tenant-acme"
     again = rows(openstack, *check, code=6)
     assert set(status_of(again).values()) == {"unchanged", "skipped", "refused"}
     assert target.ask("GET", f"/resource_providers/{SHARE}/aggregates") == foreign
@@ -104,10 +104,10 @@ def test_drift_in_both_directions_is_repaired_and_undone(
     put(target, node, uuid_of("az2"), uuid_of("ssd"))
     put(target, SHARE, uuid_of("az1"))
     drifted = members(target)
-    found = rows(openstack, "--dry-run", "--detailed-exitcode", "--prune", code=6)
-    row = found[f"cmp-0001.{DOMAIN}"]
+    listed = rows(openstack, "--dry-run", "--detailed-exitcode", "--prune", code=6)
+    row = listed[f"cmp-0001.{DOMAIN}"]
     assert (row["status"], row["reason"]) == ("planned", "to az1, tenant-acme; out of az2")
-    assert "not a compute node" in found["nfs-share"]["reason"]
+    assert "not a compute node" in listed["nfs-share"]["reason"]
     assert rows(openstack, "--prune", "--undo-out", "undo.json", code=6)
     assert members(target) == expected() | {"az1": expected()["az1"] | {"nfs-share"}}
     openstack.do("placement plan undo", "undo.json")

@@ -39,8 +39,8 @@ def test_an_audit_deletes_nothing_where_nova_lists_no_servers(
 ) -> None:
     recorded = hiding(tmp_path, "servers", "servers")
     before = target.state()
-    found = openstack.rows(AUDIT, *recorded, "--repair", *ALLOWED, code=6)
-    repairable = [row for row in found if row["code"] != "unknown"]
+    listed = openstack.rows(AUDIT, *recorded, "--repair", *ALLOWED, code=6)
+    repairable = [row for row in listed if row["code"] != "unknown"]
     assert {row["code"] for row in repairable} == {"orphaned", "leaked-move"}
     assert {row["status"] for row in repairable} == {"refused"}
     assert all("--allow many to do it anyway" in row["reason"] for row in repairable)

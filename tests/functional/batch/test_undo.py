@@ -18,8 +18,8 @@ AMEND = "resource provider inventory amend"
 TRAIT = "resource provider trait"
 
 
-def status_of(found: list[Any]) -> dict[str, str]:
-    return {row["name"]: row["status"] for row in found}
+def status_of(listed: list[Any]) -> dict[str, str]:
+    return {row["name"]: row["status"] for row in listed}
 
 
 def test_undo_restores_everything(openstack: shell.OpenStack, target: targets.Target) -> None:
@@ -41,9 +41,9 @@ def test_undo_restores_everything(openstack: shell.OpenStack, target: targets.Ta
         ]
     ):
         undo = str(pathlib.Path(f"undo-{number}.json").absolute())
-        found = openstack.rows(*arguments, "--undo-out", undo)
+        listed = openstack.rows(*arguments, "--undo-out", undo)
         taken = openstack.rows("placement plan undo", undo)
-        applied = {name for name, status in status_of(found).items() if status == "applied"}
+        applied = {name for name, status in status_of(listed).items() if status == "applied"}
         assert applied
         assert status_of(taken) == dict.fromkeys(applied, "applied")
     assert target.state()["providers"] == before

@@ -175,10 +175,10 @@ def claim_all(target: targets.Target, query: str) -> int:
     """Claim candidates until there is none; the number of claims."""
     number = 0
     while True:
-        found = target.ask("GET", f"/allocation_candidates?{query}&limit=1")
-        if not found["allocation_requests"]:
+        answer = target.ask("GET", f"/allocation_candidates?{query}&limit=1")
+        if not answer["allocation_requests"]:
             return number
-        allocations = found["allocation_requests"][0]["allocations"]
+        allocations = answer["allocation_requests"][0]["allocations"]
         put(target, str(uuid.uuid4()), allocations)
         number += 1
 
@@ -197,10 +197,10 @@ def body_of(allocations: Any) -> dict[str, Any]:
 
 
 def allocations_of(option: placing.Option) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    allocations: dict[str, Any] = {}
     for (provider, name), amount in option.amounts.items():
-        found.setdefault(provider, {"resources": {}})["resources"][name] = amount
-    return found
+        allocations.setdefault(provider, {"resources": {}})["resources"][name] = amount
+    return allocations
 
 
 @pytest.mark.parametrize("state", ["hosts", "added"])

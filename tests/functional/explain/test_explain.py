@@ -156,9 +156,9 @@ class RandomCloud:
         ]
         body = self.target.ask("GET", f"/allocations/{consumer}", version="1.28")
         resources = body["allocations"][uuid]["resources"]
-        held = self.base.providers[uuid].inventories[step.name]
+        inventory = self.base.providers[uuid].inventories[step.name]
         resources[step.name] -= step.amount
-        if not resources[step.name] or not held.suits_units(resources[step.name]):
+        if not resources[step.name] or not inventory.suits_units(resources[step.name]):
             del resources[step.name]
         body["allocations"] = {uuid: {"resources": resources}} if resources else {}
         self.target.ask("PUT", f"/allocations/{consumer}", body, version="1.28")
@@ -178,12 +178,12 @@ def test_a_host_is_a_candidate_exactly_if_the_service_returns_it(random_cloud: R
     compared = 0
     for query in random_cloud.queries():
         returned = random_cloud.serving(query)
-        found = random_cloud.explanation_of(query, *random_cloud.hosts)
+        explanation = random_cloud.explanation_of(query, *random_cloud.hosts)
         if not random_cloud.returned(query):
-            assert not found.candidates
+            assert not explanation.candidates
         if returned is not None:
-            assert set(found.candidates) == returned
-            assert {failure.host for failure in found.failures} == (
+            assert set(explanation.candidates) == returned
+            assert {failure.host for failure in explanation.failures} == (
                 set(random_cloud.hosts) - returned
             )
             compared += 1

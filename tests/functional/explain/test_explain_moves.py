@@ -49,8 +49,8 @@ def state(
         node = {"hypervisor_type": "QEMU", "hypervisor_version": version} if hypervisors else {}
         made.host(name, VCPU=totals.get(name, 8), MEMORY_MB=64)
         made.node(name, service={"state": source} if name == "a" else {}, **node)
-    held = {"web": ("a", 2), "db": ("a", 2), "deleted": ("b", 5), "move": ("b", 2)}
-    for name, (host, amount) in held.items():
+    places = {"web": ("a", 2), "db": ("a", 2), "deleted": ("b", 5), "move": ("b", 2)}
+    for name, (host, amount) in places.items():
         made.server(name, {host: {"VCPU": amount, "MEMORY_MB": 16}}, type="unknown")
     for name, fields in (("web", server), ("db", {})):
         made.instance(name, "a", vcpus=2, ram=16, flavor="small", **fields)

@@ -106,7 +106,7 @@ def test_the_requests_to_placement_grow_with_the_hosts_that_are_emptied(
     for number in range(EACH):
         cloud.guest(f"0 {number}", "host0", 3).guest(f"1 {number}", "host1", 3)
     # What needs every server reads no consumer alone, and one host aggregate with one listing.
-    every = {
+    wide = {
         "GET /resource_providers": 5,
         "GET /traits": 2,
         "GET /resource_providers/{}/inventories": hosts,
@@ -114,7 +114,7 @@ def test_the_requests_to_placement_grow_with_the_hosts_that_are_emptied(
     }
     retired = {"GET /resource_providers": 1, ALLOCATIONS: 1, "GET /allocations/{}": EACH}
     # No aggregate counts, and no rule about traits.
-    spread = {**every, "GET /resource_providers": 3, "GET /traits": 1}
+    spread = {**wide, "GET /resource_providers": 3, "GET /traits": 1}
     # No room is looked for: nothing is asked about the flavors and the traits of their rules.
     without_flavors = {**of_hosts(1), "GET /resource_providers": 6}
     del without_flavors["GET /traits"]
@@ -125,14 +125,14 @@ def test_the_requests_to_placement_grow_with_the_hosts_that_are_emptied(
             f"{DRAIN} --continue plan.json": of_hosts(1),
             f"{DRAIN} --continue plan.json --verify-empty": without_flavors,
             "placement host retire host0 --dry-run": retired,
-            f"{DRAIN} host0 --keep 1": every,
-            f"{ROOM} --flavor f": every,
-            f"{ROLL} --all --keep 1": every,
-            f"{ROLL} --all --plan-out roll.json": every,
-            f"{ROLL} --continue roll.json": every,
+            f"{DRAIN} host0 --keep 1": wide,
+            f"{ROOM} --flavor f": wide,
+            f"{ROLL} --all --keep 1": wide,
+            f"{ROLL} --all --plan-out roll.json": wide,
+            f"{ROLL} --continue roll.json": wide,
             f"{ROLL} --continue roll.json --verify-back": {},
-            f"{BALANCE} --keep 1": every,
-            f"{BALANCE} --within 50%": every,
+            f"{BALANCE} --keep 1": wide,
+            f"{BALANCE} --within 50%": wide,
             "placement capacity show --spread": spread,
         }.items():
             assert counted.run(placement, line) == expected, line

@@ -209,10 +209,10 @@ def texts(value: Any, column: str = "") -> Iterator[tuple[str, str]]:
 
 
 def problems(text: str, column: str = "") -> list[str]:
-    found = [pattern.pattern for pattern in (DRAWN, PYTHON) if pattern.search(text)]
+    patterns = [pattern.pattern for pattern in (DRAWN, PYTHON) if pattern.search(text)]
     if column != UPSTREAMS_COLUMN and PAIR.search(text):
-        found.append(PAIR.pattern)
-    return found
+        patterns.append(PAIR.pattern)
+    return patterns
 
 
 def formats_of(command: str) -> list[str]:

@@ -47,13 +47,13 @@ def test_a_placement_that_fails_is_not_read_on_and_on(
         )
         options = [*targets.admin_options(placement.url), "--os-nova-recording", "12-hosts"]
         outcome = shell.run([*options, *COMMANDS[command].split()])
-        asked = collections.Counter(sent.path for sent in placement.requests)
+        paths = collections.Counter(sent.path for sent in placement.requests)
     assert outcome.code != 0
     assert "the database is gone" in outcome.stderr + outcome.stdout
     assert "keeps what was read" not in outcome.stderr
-    failed = [path for path in asked if path.startswith("/resource_providers")]
+    failed = [path for path in paths if path.startswith("/resource_providers")]
     assert 0 < len(failed) < retry.MOST_FAILURES + retry.MOST
-    assert max(asked.values()) <= 2 * retry.READS
+    assert max(paths.values()) <= 2 * retry.READS
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -45,8 +45,8 @@ class Workspace:
         return ended.returncode, ended.stdout, shell.without_database(ended.stderr)
 
     def providers(self, query: str) -> list[dict[str, Any]]:
-        found = self.cloud.ask("GET", f"/resource_providers?{query}")
-        return list(found["resource_providers"])
+        answer = self.cloud.ask("GET", f"/resource_providers?{query}")
+        return list(answer["resource_providers"])
 
     def ratio(self, host: str, resource_class: str) -> float:
         (provider,) = self.providers(f"name={host}")

@@ -100,7 +100,7 @@ def test_traits_and_aggregates_are_added_and_none_is_lost(
     assert set(proxy.effective_writes.values()) == {1}
     assert len(proxy.effective_writes) == 2 * len(before)
     more = {name, aggregate} if verb == "add" else set()
-    assert memberships(target) == {key: found | more for key, found in before.items()}
+    assert memberships(target) == {key: names | more for key, names in before.items()}
 
 
 def memberships(target: targets.OverHttp) -> dict[str, set[str]]:
@@ -154,12 +154,12 @@ def test_the_number_of_requests_is_as_documented(target: targets.OverHttp) -> No
             proxy.requests.clear()
             outcome = targets.run_at(proxy.url, command, "-f", "json")
             assert outcome.code == 0, outcome
-            found = proxy.requests
-            listings = found["GET /resource_providers"] + found["GET /allocation_candidates"]
-            writes = sum(n for path, n in found.items() if not path.startswith("GET"))
-            reads = sum(n for path, n in found.items() if path.count("/") > 2) - writes
-            extra = sum(found.values()) - listings - reads - writes - found["GET /"]
-            assert extra == 0, found
+            requests = proxy.requests
+            listings = requests["GET /resource_providers"] + requests["GET /allocation_candidates"]
+            writes = sum(n for path, n in requests.items() if not path.startswith("GET"))
+            reads = sum(n for path, n in requests.items() if path.count("/") > 2) - writes
+            extra = sum(requests.values()) - listings - reads - writes - requests["GET /"]
+            assert extra == 0, requests
             return listings, reads, writes
 
         hosts = counted(f"{AMEND} --required COMPUTE_NODE --resource VCPU:allocation_ratio=20")

@@ -240,7 +240,7 @@ def check_failed_run(cloud: Cloud, ended: Ended) -> None:
     assert {row["status"] for row in ended.rows} & {"planned", "failed"}
     for uuid in {row["uuid"] for row in ended.rows}:
         before, after, done = (
-            subjects(each).get(uuid) for each in (ended.before, ended.after, expected.after)
+            subjects(state).get(uuid) for state in (ended.before, ended.after, expected.after)
         )
         if uuid in applied:
             assert after == done
@@ -265,5 +265,5 @@ def subjects(state: dict[str, Any]) -> dict[str, Any]:
 
 def differences(before: dict[str, Any], after: dict[str, Any]) -> set[str]:
     """The UUIDs of the providers and consumers that differ."""
-    one, other = subjects(before), subjects(after)
-    return {uuid for uuid in one.keys() | other.keys() if one.get(uuid) != other.get(uuid)}
+    first, other = subjects(before), subjects(after)
+    return {uuid for uuid in first.keys() | other.keys() if first.get(uuid) != other.get(uuid)}

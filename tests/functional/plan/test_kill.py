@@ -201,8 +201,8 @@ class KilledCommands:
 
     def listed(self) -> list[dict[str, Any]]:
         """The plans of ``placement plan list``, the newest first."""
-        found: list[dict[str, Any]] = json.loads(self.finish("placement plan list").stdout)
-        return found
+        plans: list[dict[str, Any]] = json.loads(self.finish("placement plan list").stdout)
+        return plans
 
 
 def arrange_old_host(target: targets.Target) -> None:
@@ -233,9 +233,9 @@ def arrange(target: targets.Target) -> None:
 
 def state(target: targets.Target) -> Any:
     """Providers and consumers; a UUID that a run invents is shown by its name."""
-    found = target.state()
-    names = {uuid: entry["name"] for uuid, entry in found["providers"].items()}
-    text = json.dumps([found["providers"], found["consumers"]], sort_keys=True)
+    content = target.state()
+    names = {uuid: entry["name"] for uuid, entry in content["providers"].items()}
+    text = json.dumps([content["providers"], content["consumers"]], sort_keys=True)
     for uuid, name in names.items():
         text = text.replace(uuid, name)
     return json.loads(text)
@@ -412,9 +412,9 @@ def test_an_interrupted_run_reports_changes_and_can_continue(
         outcome = commands.run(f"{AMEND}+=2 --os-placement-workers 2 --plan-out plan.json")
         assert outcome is not None
         assert outcome.code == 130
-        found = [row["status"] for row in json.loads(outcome.stdout)]
-        assert found.count("applied") == sum(proxy.effective_writes.values())
-        assert found.count("planned") > 0
+        statuses = [row["status"] for row in json.loads(outcome.stdout)]
+        assert statuses.count("applied") == sum(proxy.effective_writes.values())
+        assert statuses.count("planned") > 0
         assert "placement plan apply plan.json" in outcome.stderr
         commands.finish("placement plan apply plan.json")
         assert set(proxy.effective_writes.values()) == {1}

@@ -109,7 +109,7 @@ MOVE = f"""
 moves:
 - from: {uuid_of("one")}
   resources: {{VGPU: all}}
-  to: {{name: one-gpu, parent: {uuid_of("one")}}}
+  to: {{name: ended-gpu, parent: {uuid_of("one")}}}
 """
 WITH_GPU = testing.Cloud().host("one", VCPU=8, VGPU=4).host("two", VCPU=8)
 WITH_OLD = (
@@ -232,8 +232,8 @@ def test_a_dry_run_says_what_the_run_says_for_each_kind_of_change(
     run = openstack.run(f"{recording} {command} {case.more} -f json")
     assert dry.code == run.code, (dry, run)
     rows = [
-        [(row["name"], row["status"], row["reason"]) for row in json.loads(one.stdout)]
-        for one in (dry, run)
+        [(row["name"], row["status"], row["reason"]) for row in json.loads(ended.stdout)]
+        for ended in (dry, run)
     ]
     said, did = (sorted(_REQUEST_ID.sub("", str(row)) for row in listed) for listed in rows)
     assert said == [row.replace("'applied'", "'planned'") for row in did]

@@ -85,10 +85,10 @@ def audited(openstack: shell.OpenStack, *arguments: str, code: int = 3) -> list[
     return openstack.rows(AUDIT, *RECORDED, *arguments, *allowed, code=code)
 
 
-def codes(found: list[dict[str, Any]]) -> dict[str, set[str]]:
+def codes(listed: list[dict[str, Any]]) -> dict[str, set[str]]:
     """``{name: its codes}``"""
     found_codes: dict[str, set[str]] = collections.defaultdict(set)
-    for row in found:
+    for row in listed:
         found_codes[row["name"]].add(row["code"])
     return dict(found_codes)
 
@@ -96,12 +96,12 @@ def codes(found: list[dict[str, Any]]) -> dict[str, set[str]]:
 def test_every_wrong_allocation_has_its_code_and_right_ones_have_none(
     openstack: shell.OpenStack,
 ) -> None:
-    found = audited(openstack)
-    found_codes = codes(found)
+    listed = audited(openstack)
+    found_codes = codes(listed)
     for name, code in {**WRONG, **UNKNOWN}.items():
         assert found_codes[name] == {code}, name
     assert not RIGHT & found_codes.keys()
-    causes = {row["name"]: row["cause"] for row in found}
+    causes = {row["name"]: row["cause"] for row in listed}
     for name, cause in SKIPPED.items():
         assert (found_codes[name], causes[name]) == ({"unknown"}, cause), name
     for name, server in SERVERS.items():
@@ -165,10 +165,10 @@ def test_repair_leaves_only_unknown_and_undo_restores_everything(
     before = target.state()
     planned = audited(openstack, "--repair", "--dry-run")
     assert target.state() == before
-    found = audited(openstack, "--repair", "--undo-out", "undo.json", code=9)
-    assert [row["code"] for row in planned] == [row["code"] for row in found]
-    assert {row["status"] for row in found if row["code"] != "unknown"} == {"applied"}
-    assert {row["status"] for row in found if row["code"] == "unknown"} == {"skipped"}
+    listed = audited(openstack, "--repair", "--undo-out", "undo.json", code=9)
+    assert [row["code"] for row in planned] == [row["code"] for row in listed]
+    assert {row["status"] for row in listed if row["code"] != "unknown"} == {"applied"}
+    assert {row["status"] for row in listed if row["code"] == "unknown"} == {"skipped"}
     after = target.state()
     check_repaired(after["consumers"])
     assert {row["code"] for row in audited(openstack, code=0)} == {"unknown"}
@@ -184,15 +184,15 @@ def test_only_selected_codes_and_hosts_are_repaired(
     openstack: shell.OpenStack, target: targets.Target
 ) -> None:
     before = target.state()["consumers"]
-    found = audited(openstack, "--repair", "--only", "doubled", "--only", "wrong-size", code=9)
-    assert set(codes(found)) == {"al-double", "al-wrongsize", "al-trait-only"}
+    listed = audited(openstack, "--repair", "--only", "doubled", "--only", "wrong-size", code=9)
+    assert set(codes(listed)) == {"al-double", "al-wrongsize", "al-trait-only"}
     after = target.state()["consumers"]
     assert {uuid for uuid in before if before[uuid] != after.get(uuid)} == {
-        SERVERS[name]["id"] for name in codes(found)
+        SERVERS[name]["id"] for name in codes(listed)
     }
-    found = audited(openstack, "--repair", "--host", "cmp-0009", "--max-count", "2", code=5)
-    assert {host for row in found for host in row["hosts"]} == {"cmp-0009"}
-    assert collections.Counter(row["status"] for row in found)["applied"] == 2
+    listed = audited(openstack, "--repair", "--host", "cmp-0009", "--max-count", "2", code=5)
+    assert {host for row in listed for host in row["hosts"]} == {"cmp-0009"}
+    assert collections.Counter(row["status"] for row in listed)["applied"] == 2
 
 
 @fixtures.ON_ONE_TARGET
@@ -235,11 +235,11 @@ def test_each_option_that_a_row_advises_belongs_to_the_command_that_it_names(
     entries = {commands.command_name(entry): entry for entry in commands.COMMANDS}
     advised = set()
     for cell in cells:
-        for found in re.finditer(r"--[a-z][a-z-]*", cell):
-            before = cell[: found.start()]
+        for listed in re.finditer(r"--[a-z][a-z-]*", cell):
+            before = cell[: listed.start()]
             named = max(entries, key=lambda name: (before.rfind(name), len(name)))
             assert named in before, cell
-            advised.add((named, found[0]))
+            advised.add((named, listed[0]))
     assert advised >= {("placement allocation heal", "--assign")}
     for command, option in advised:
         help_text = commands.parser_of(entries[command]).format_help()

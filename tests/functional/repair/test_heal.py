@@ -34,8 +34,8 @@ def consumer(target: targets.Target, name: str) -> Any:
 def held(target: targets.Target, name: str) -> dict[str, dict[str, int]]:
     """``{provider name: {class: amount}}``"""
     names = {uuid: name for name, uuid in PROVIDERS.items()}
-    found = consumer(target, name)["allocations"]
-    return {names[uuid].partition(".")[0]: each["resources"] for uuid, each in found.items()}
+    allocations = consumer(target, name)["allocations"]
+    return {names[uuid].partition(".")[0]: part["resources"] for uuid, part in allocations.items()}
 
 
 def rows(
@@ -44,8 +44,8 @@ def rows(
     return {row["name"]: row for row in openstack.rows(HEAL, *nova, *arguments, code=code)}
 
 
-def named(found: dict[str, Any], status: str) -> set[str]:
-    return {name for name, row in found.items() if row["status"] == status}
+def named(listed: dict[str, Any], status: str) -> set[str]:
+    return {name for name, row in listed.items() if row["status"] == status}
 
 
 def test_servers_get_what_they_lack_and_others_a_reason_and_undo_restores_everything(
@@ -54,9 +54,9 @@ def test_servers_get_what_they_lack_and_others_a_reason_and_undo_restores_everyt
     before = target.state()
     planned = rows(openstack, "--dry-run", "--detailed-exitcode", code=6)
     assert target.state() == before
-    found = rows(openstack, "--undo-out", "undo.json", code=6)
+    listed = rows(openstack, "--undo-out", "undo.json", code=6)
     after = target.state()
-    assert named(planned, "planned") == named(found, "applied")
+    assert named(planned, "planned") == named(listed, "applied")
     assert held(target, "vm-00005") == {
         "cmp-0007": {"VCPU": 2, "MEMORY_MB": 4096, "DISK_GB": 40 + 10 + 2}
     }
@@ -87,9 +87,9 @@ def test_servers_get_what_they_lack_and_others_a_reason_and_undo_restores_everyt
     }
     needs_nothing = {"st-offloaded", "al-wronghost"}
     for name, reason in reasons.items():
-        assert found[name]["status"] == ("skipped" if name in needs_nothing else "refused")
-        assert found[name]["code"]
-        assert reason in found[name]["reason"]
+        assert listed[name]["status"] == ("skipped" if name in needs_nothing else "refused")
+        assert listed[name]["code"]
+        assert reason in listed[name]["reason"]
         assert not held(target, name) or name == "al-wronghost"
     # Owners are repaired, and types stay.
     for name in ("vm-00002", "al-otherowner", "al-nested-placeholder"):
@@ -100,7 +100,7 @@ def test_servers_get_what_they_lack_and_others_a_reason_and_undo_restores_everyt
     assert set(held(target, "al-nested-placeholder")) == {"cmp-0004", "cmp-0004_gpu0"}
     rows(openstack, "--check-owners", "--dry-run", "--detailed-exitcode", code=6)
     again = rows(openstack, code=6)
-    assert named(again, "unchanged") == named(found, "applied") | named(found, "unchanged")
+    assert named(again, "unchanged") == named(listed, "applied") | named(listed, "unchanged")
     assert target.state() == after
     openstack.do("placement plan undo", "undo.json")
     assert target.state() == before
@@ -112,8 +112,8 @@ def test_scope_max_count_and_consumer_type(
 ) -> None:
     ids = [SERVERS[name]["id"] for name in ("st-stopped", "xx-vgpu")]
     selection = [word for uuid in ids for word in ("--server", uuid)]
-    found = rows(openstack, *selection, "--consumer-type", "LOST_AND_FOUND")
-    assert named(found, "applied") == {"st-stopped", "xx-vgpu"} == set(found)
+    listed = rows(openstack, *selection, "--consumer-type", "LOST_AND_FOUND")
+    assert named(listed, "applied") == {"st-stopped", "xx-vgpu"} == set(listed)
     assert consumer(target, "xx-vgpu")["consumer_type"] == "LOST_AND_FOUND"
     code, text = openstack.fails(HEAL, *RECORDED, "--consumer-type", "X", version="1.37")
     assert (code, "--consumer-type, consumer types" in text) == (1, True)
@@ -131,11 +131,11 @@ def test_scope_max_count_and_consumer_type(
 def test_assignment_and_strategy_decide(openstack: shell.OpenStack, target: targets.Target) -> None:
     assigned = {SERVERS["rs-swap"]["id"]: [f"cmp-0002.{DOMAIN}"]}
     pathlib.Path("assign.json").write_text(json.dumps(assigned))
-    found = rows(openstack, "--assign", "assign.json", code=6)
-    assert found["rs-swap"]["reason"].startswith("guessed (as assigned): on cmp-0002")
+    listed = rows(openstack, "--assign", "assign.json", code=6)
+    assert listed["rs-swap"]["reason"].startswith("guessed (as assigned): on cmp-0002")
     assert held(target, "rs-swap")["cmp-0002"]["VCPU"] == 2
-    found = rows(openstack, "--strategy", "spread", code=6)
-    assert found["vm-00004"]["reason"].startswith("guessed (spread): on cmp-0006")
+    listed = rows(openstack, "--strategy", "spread", code=6)
+    assert listed["vm-00004"]["reason"].startswith("guessed (spread): on cmp-0006")
 
 
 @fixtures.ON_ONE_TARGET
@@ -152,8 +152,8 @@ def test_plan_file_checks_nova_again(openstack: shell.OpenStack, target: targets
     outcome = openstack.run("placement plan apply", "plan.json", *later, "-f", "json")
     # Refused changes decide the exit code, not stale ones.
     assert outcome.code == 6, outcome
-    found = {row["name"]: row for row in json.loads(outcome.stdout)}
-    assert (found["st-stopped"]["status"], "powering-on" in found["st-stopped"]["reason"]) == (
+    listed = {row["name"]: row for row in json.loads(outcome.stdout)}
+    assert (listed["st-stopped"]["status"], "powering-on" in listed["st-stopped"]["reason"]) == (
         "stale",
         True,
     )

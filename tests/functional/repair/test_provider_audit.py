@@ -134,8 +134,8 @@ def reserve(target: targets.Target, uuid: str) -> None:
 
 
 def change(target: targets.Target, uuid: str, what: str, **body: Any) -> None:
-    found = target.ask("GET", f"/resource_providers/{uuid}")
-    body["resource_provider_generation"] = found["generation"]
+    provider = target.ask("GET", f"/resource_providers/{uuid}")
+    body["resource_provider_generation"] = provider["generation"]
     target.ask("PUT", f"/resource_providers/{uuid}/{what}", body)
 
 

@@ -224,25 +224,22 @@ FLOWS = {
 
 def providers(target: targets.Target) -> dict[str, Any]:
     """Everything of each provider, by its name."""
-    listed = target.ask("GET", "/resource_providers")["resource_providers"]
-    names = {item["uuid"]: item["name"] for item in listed}
-
-    def ask(uuid: str, part: str) -> Any:
-        return target.ask("GET", f"/resource_providers/{uuid}/{part}")[part]
-
+    state = target.state()
+    names = {uuid: item["name"] for uuid, item in state["providers"].items()}
     return {
-        name: {
+        item["name"]: {
             "uuid": uuid,
-            "parent": names.get(item["parent_provider_uuid"]),
-            "inventories": ask(uuid, "inventories"),
-            "traits": sorted(ask(uuid, "traits")),
-            "aggregates": ask(uuid, "aggregates"),
+            "parent": names.get(item["parent"]),
+            "inventories": item["inventories"],
+            "traits": sorted(item["traits"]),
+            "aggregates": item["aggregates"],
             "allocations": {
-                consumer: part["resources"] for consumer, part in ask(uuid, "allocations").items()
+                consumer: body["allocations"][uuid]
+                for consumer, body in state["consumers"].items()
+                if uuid in body["allocations"]
             },
         }
-        for item in listed
-        for uuid, name in [(item["uuid"], item["name"])]
+        for uuid, item in state["providers"].items()
     }
 
 

@@ -39,17 +39,17 @@ def check(real_placement: targets.RealPlacement, case: cases.Case) -> None:
     loading.load(case.state, real_placement.ask)
     client, before = real_placement.client(), real_placement.state()
     try:
-        found = prepare(client, case)
+        prepared = prepare(client, case)
     except errors.InvalidInput:
         assert real_placement.state() == before
         return
     assert real_placement.state() == before
-    statuses = {item.status for item in apply(client, found.planned.plan)}
+    statuses = {item.status for item in apply(client, prepared.planned.plan)}
     assert statuses <= {result.Status.APPLIED}
-    left = observe.read_trees(client, found.after.roots, READING)
-    expected = found.after.records()
+    left = observe.read_trees(client, prepared.after.roots, READING)
+    expected = prepared.after.records()
     assert rehearsal.differences(left.records(), expected) == []
-    inverse = apply_module.inverse_of(found.planned.plan)
+    inverse = apply_module.inverse_of(prepared.planned.plan)
     undone = apply(client, inverse, attempt.Direction.UNDO)
     assert {item.status for item in undone} <= {result.Status.APPLIED}
     assert real_placement.state() == before

@@ -139,14 +139,16 @@ def test_all_hosts_are_reshaped_with_the_template_of_the_user_guide(
     ]
     for name in names:
         host = target.ask("POST", "/resource_providers", {"name": name})["uuid"]
-        held = {"VCPU": {"total": 64}, "MEM_ENCRYPTION_CONTEXT": {"total": 15}}
-        body = {"resource_provider_generation": 0, "inventories": held}
+        inventories = {"VCPU": {"total": 64}, "MEM_ENCRYPTION_CONTEXT": {"total": 15}}
+        body = {"resource_provider_generation": 0, "inventories": inventories}
         target.ask("PUT", f"/resource_providers/{host}/inventories", body)
     rows = openstack("placement reshape", "sev.yaml", "--name-glob", "cmp-*")
     assert {row["status"] for row in rows} == {"applied"}
     query = "/resource_providers?resources=MEM_ENCRYPTION_CONTEXT:1&required=HW_CPU_X86_AMD_SEV"
-    found = target.ask("GET", query)["resource_providers"]
-    assert sorted(each["name"] for each in found) == [f"{name}_amd_sev" for name in names]
+    providers = target.ask("GET", query)["resource_providers"]
+    assert sorted(provider["name"] for provider in providers) == [
+        f"{name}_amd_sev" for name in names
+    ]
     assert openstack.run("placement reshape", "sev.yaml", "--name-glob", "cmp-????").code == 0
 
 

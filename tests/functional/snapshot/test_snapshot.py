@@ -79,8 +79,8 @@ AMEND = ("resource provider inventory amend", "--resource", "VCPU:allocation_rat
 def ratio(target: targets.Target) -> float:
     uuid = target.ask("GET", f"/resource_providers?name={HOST}")["resource_providers"][0]["uuid"]
     path = f"/resource_providers/{uuid}/inventories"
-    found: float = target.ask("GET", path)["inventories"]["VCPU"]["allocation_ratio"]
-    return found
+    shown: float = target.ask("GET", path)["inventories"]["VCPU"]["allocation_ratio"]
+    return shown
 
 
 def test_a_plan_of_the_cloud_is_rehearsed_on_its_snapshot_and_then_applied(

@@ -27,8 +27,8 @@ QUERIES = {
 
 
 def rows(outcome: shell.Outcome) -> list[dict[str, object]]:
-    found: list[dict[str, object]] = json.loads(outcome.stdout)
-    return found
+    listed: list[dict[str, object]] = json.loads(outcome.stdout)
+    return listed
 
 
 @pytest.fixture
