@@ -15,6 +15,7 @@ import keystoneauth1.exceptions
 from osc_lib import exceptions
 
 from osc_placement import address, errors, microversion
+from osc_placement.model import recording
 
 #: Error codes of Placement, from microversion 1.23.
 CONCURRENT_UPDATE = "placement.concurrent_update"
@@ -154,7 +155,7 @@ class Redirected(ApiError):
         )
 
 
-def concerns_all(error: ApiError) -> bool:
+def concerns_all(error: ApiError | recording.NotRead) -> bool:
     """True if other requests would fail for the same reason: no token, no right, a wrong URL."""
     return error.status in ACCESS_DENIED or isinstance(error, Redirected)
 

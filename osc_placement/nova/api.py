@@ -255,6 +255,11 @@ class RecordedNova:
         return max(fitting, key=lambda entry: entry[0])[1] if fitting else None
 
 
+def can_answer(nova: Nova, path: str) -> bool:
+    """Whether nova can be asked for a path: a cloud, or a recording with the answer or a reason."""
+    return not nova.source or (isinstance(nova, RecordedNova) and nova.key_of(path) is not None)
+
+
 #: The query parameter that switches between deleted servers and all others.
 _DELETED = frozenset({("deleted", "true")})
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from osc_placement import errors
 from osc_placement.client import lookup, retry, service
-from osc_placement.model import name, shared
+from osc_placement.model import name, recording, shared
 from osc_placement.model.name import counted
 from osc_placement.nova import api, flavor, values
 
@@ -91,7 +91,7 @@ def find_servers(nova: api.Nova, uuids: Collection[str]) -> dict[str, values.Ser
     listed: dict[str, values.Server] = {}
     for uuid in sorted(uuids):
         listed |= {item.uuid: item for item in servers(nova, uuid=uuid) if item.uuid in uuids}
-        if uuid not in listed and not nova.source:
+        if uuid not in listed and api.can_answer(nova, server_path(uuid)):
             shown = server(nova, uuid)
             listed |= {uuid: shown} if shown and not shown.is_deleted else {}
     return listed
@@ -133,12 +133,25 @@ def deleted_servers(nova: api.Nova) -> list[values.Server]:
     return servers(nova, deleted="true")
 
 
+def server_path(uuid: str) -> str:
+    """The path of one server."""
+    return f"/servers/{urllib.parse.quote(uuid, safe='')}"
+
+
+def ask_server(nova: api.Nova, uuid: str) -> Any:
+    """Nova's JSON of one server. Requests: one GET. Errors: as ``ask``."""
+    return api.ask_best(nova, server_path(uuid), _SERVERS)[0]
+
+
 def server(nova: api.Nova, uuid: str) -> values.Server | None:
-    """One server; None when nova has no server of that UUID. Requests: one GET."""
-    path = f"/servers/{urllib.parse.quote(uuid, safe='')}"
+    """One server; None when nova has no server of that UUID. Requests: one GET.
+
+    Errors: as ``ask``; NotKnown of a recording without an answer.
+    """
+    path = server_path(uuid)
     try:
-        body, _ = api.ask_best(nova, path, _SERVERS)
-    except api.NovaRefused as error:
+        body = ask_server(nova, uuid)
+    except (api.NovaRefused, recording.NotRead) as error:
         if error.status == 404:
             return None
         raise

@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from osc_placement.client import api, api_errors, lookup
 from osc_placement.engine import standard
-from osc_placement.model import allocation, provider
+from osc_placement.model import allocation, provider, recording
 from osc_placement.workflows.cloud.context import ReadContext
 
 LOG = logging.getLogger(__name__)
@@ -61,11 +61,11 @@ class PlacementReader:
     ) -> tuple[dict[K, R], dict[K, str]]:
         """``({key: answer}, {key: why it cannot be read})``. Errors: those that concern all."""
 
-        def attempt(key: K) -> R | api_errors.ApiError:
+        def attempt(key: K) -> R | api_errors.ApiError | recording.NotRead:
             try:
                 return read(key)
-            except api_errors.ApiError as error:
-                if api_errors.concerns_all(error):
+            except (api_errors.ApiError, recording.NotRead) as error:
+                if error.status is None or api_errors.concerns_all(error):
                     raise
                 LOG.info("%s, %s: %s", title, key, error)
                 return error
@@ -74,7 +74,7 @@ class PlacementReader:
         failed: dict[K, str] = {}
         unique = list(dict.fromkeys(keys))
         for key, result in zip(unique, self._context.each(attempt, unique, title), strict=True):
-            if isinstance(result, api_errors.ApiError):
+            if isinstance(result, api_errors.ApiError | recording.NotRead):
                 failed[key] = str(result)
             else:
                 answers[key] = result

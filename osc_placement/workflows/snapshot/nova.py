@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import re
 import urllib.parse
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from osc_placement import errors
@@ -105,18 +105,25 @@ class Recording:
         if self.neutron is not None:
             self.neutron.ask("/ports?limit=1")
 
-    def record(self, keep: Keep) -> None:
-        """Keep the responses of now.
+    def record(self, keep: Keep, consumers: Collection[str]) -> None:
+        """Keep the responses of now; ``consumers`` (UUIDs) are those that have allocations.
 
-        Requests: to nova one for host aggregates, one for services and one for its version, and
-        one per 1000 hypervisors, servers, deleted servers, migrations, flavors and server groups,
-        and one more for server groups; to neutron one per 64 servers and one per page of
-        agents; to Cyborg one, if the catalog has it; to glance one per page of images, and one for
-        each other image of a server of which nova does not show the properties.
+        Requests: to nova one for host aggregates, one for services and one for its version, one
+        per 1000 hypervisors, servers, deleted servers, migrations, flavors and server groups, one
+        more for server groups, and one for each consumer that is no listed server or migration; to
+        neutron one per 64 servers and one per page of agents; to Cyborg one, if the catalog has it;
+        to glance one per page of images, and one for each other image of a server of which nova
+        does not show the properties.
         Errors: InvalidInput with every missing right; PlacementError.
         """
-        listed = _read_all(RecordingNova(self.nova, keep))
+        listed, migrations = _read_all(RecordingNova(self.nova, keep))
         keep_or_reason = functools.partial(recording.keep_or_reason, keep)
+        # A listing omits the servers of a cell that does not respond in time.
+        for uuid in sorted({*consumers}.difference(migrations, (it.uuid for it in listed))):
+            path = servers.server_path(uuid)
+            if api.can_answer(self.nova, path):
+                show = functools.partial(servers.ask_server, self.nova, uuid)
+                keep_or_reason(f"GET /v2.1{path}", show)
         keep_or_reason(api.LOGIN, lambda: api.recorded_login(self.nova))
         if self.neutron is not None:
             ports_of(RecordingNeutron(self.neutron, keep), [server.uuid for server in listed])
@@ -142,10 +149,11 @@ def _agents(neutron: Neutron) -> Any:
     return {"agents": agent_bodies(neutron)}
 
 
-def _read_all(recorder: api.Nova) -> list[values.Server]:
-    """Read everything of nova; returns the servers. Errors: InvalidInput."""
+def _read_all(recorder: api.Nova) -> tuple[list[values.Server], set[str]]:
+    """Read everything of nova; the servers, and the migrations (UUIDs). Errors: InvalidInput."""
     missing = errors.InputErrors()
     listed: list[values.Server] = []
+    migrations: set[str] = set()
     with api.collected(missing):
         api.host_aggregates(recorder)
     with api.collected(missing):
@@ -153,7 +161,7 @@ def _read_all(recorder: api.Nova) -> list[values.Server]:
     with api.collected(missing):
         listed = servers.servers(recorder)
     with api.collected(missing):
-        servers.migrations(recorder)
+        migrations.update(move.uuid for move in servers.migrations(recorder))
     with api.collected(missing):
         servers.deleted_servers(recorder)
     with api.collected(missing):
@@ -162,4 +170,4 @@ def _read_all(recorder: api.Nova) -> list[values.Server]:
         api.server_groups(recorder)
     api.maximum_version(recorder)
     missing.check()
-    return listed
+    return listed, migrations

@@ -83,6 +83,10 @@ class Readings:
             del self.providers[uuid]
         return gone
 
+    def holders(self) -> set[str]:
+        """The consumers (UUIDs) with allocations."""
+        return {uuid for reading in self.providers.values() for uuid in reading.allocations}
+
     def to_read(self) -> list[str]:
         """The listed providers without a reading of their state, in their order."""
         return [

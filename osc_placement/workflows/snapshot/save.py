@@ -124,7 +124,8 @@ class _Save:
         tables = self._client.tables
         traits, classes = self._read_tables(tables) if tables else self._read_service()
         if self._request.also is not None:
-            self._request.also.record(functools.partial(snapshot_file.keep_response, connection))
+            keep = functools.partial(snapshot_file.keep_response, connection)
+            self._request.also.record(keep, self._readings.holders())
             self._metadata = dataclasses.replace(self._metadata, nova_saved=time.time())
         self._add_notes()
         now = time.time()

@@ -52,6 +52,7 @@ GAPS = (
     "neutron /agents",
     "glance /images",
     "glance /images/{}",
+    "nova /servers/{}",
     "nova /os-services",
     "nova /os-aggregates",
     "nova /os-migrations",

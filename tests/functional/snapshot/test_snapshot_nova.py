@@ -164,6 +164,42 @@ def test_pages_of_nova_are_read_again_from_the_file(tmp_path: pathlib.Path) -> N
     assert api.server_groups(recorded) == api.server_groups(paged)
 
 
+class SlowCell(PagedNova):
+    """Leaves a server out of its listings, as nova does for a cell that is slow, and shows it."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__()
+        self._status = status
+        listed = self._recorded.ask("/servers/detail?all_tenants=1", "2.1")["servers"]
+        self.left_out = next(server for server in listed if server["name"] == "vm-00002")
+
+    def ask(self, path: str, version: str) -> Any:
+        if path == f"/servers/{self.left_out['id']}" and self._status == 200:
+            return {"server": self.left_out}
+        if re.fullmatch(r"/servers/[0-9a-f-]+", path):
+            raise api.NovaRefused(self._status, "no such server", url=path)
+        body = super().ask(path, version)
+        if not path.startswith("/servers/detail"):
+            return body
+        return {**body, "servers": [it for it in body["servers"] if it != self.left_out]}
+
+
+@pytest.mark.parametrize(
+    ("status", "cause"),
+    [(200, "placeholder-owner"), (404, "other-service"), (503, "unreadable")],
+)
+def test_a_consumer_that_is_in_no_listing_of_nova_is_looked_up_for_the_file(
+    tmp_path: pathlib.Path, status: int, cause: str
+) -> None:
+    slow, path = SlowCell(status), tmp_path / CLOUD
+    with service.InProcessPlacement(load="12-hosts") as placement:
+        save.save(placement.client(), save.SaveRequest(path, also=nova.Recording(slow)))
+    words = ["--os-placement-database", str(path), "placement", "allocation", "audit"]
+    outcome = shell.run([*words, "-f", "json"])
+    causes = {row["uuid"]: row["cause"] for row in json.loads(outcome.stdout)}
+    assert causes[slow.left_out["id"]] == cause
+
+
 @pytest.mark.parametrize(
     "command",
     [

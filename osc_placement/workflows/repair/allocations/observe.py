@@ -22,7 +22,7 @@ from osc_placement.client import api, api_errors, responses
 from osc_placement.model import inventory
 from osc_placement.model.candidate import CandidateQuery
 from osc_placement.neutron.api import Neutron, Port, ports_of
-from osc_placement.nova import servers as nova_servers, values
+from osc_placement.nova import api as nova_api, servers as nova_servers, values
 from osc_placement.nova.api import Nova, collected
 from osc_placement.scheduling.own_host import UnmetNeed
 from osc_placement.workflows.cloud import facts, server_moves, source
@@ -368,12 +368,12 @@ class HealReader:
         """Looks consumers up in nova one by one.
 
         Its listings omit servers of a cell that is down, and servers created after the listing.
-        Recorded responses contain listings only.
+        A recording of listings alone has no answer.
         """
-        if self._nova.source:
-            return
-        show = functools.partial(nova_servers.server, self._nova)
-        answers, failed = self._reader.readable(show, uuids, "looking for servers")
+        nova = self._nova
+        asked = [it for it in uuids if nova_api.can_answer(nova, nova_servers.server_path(it))]
+        show = functools.partial(nova_servers.server, nova)
+        answers, failed = self._reader.readable(show, asked, "looking for servers")
         cloud.set_servers(
             {uuid: server for uuid, server in answers.items() if server and not server.is_deleted}
         )
