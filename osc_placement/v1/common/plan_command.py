@@ -7,7 +7,7 @@ import argparse
 import dataclasses
 import pathlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from osc_placement import errors, plugin
 from osc_placement.model import command_line as lines
@@ -43,8 +43,7 @@ EXIT_CODES: Mapping[int, str] = {
 _REPEATED = ("max_count", "allow")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class CommandRun:
+class CommandRun(NamedTuple):
     """What one run of a command uses."""
 
     client: api.Client

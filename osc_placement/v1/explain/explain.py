@@ -9,7 +9,7 @@ import dataclasses
 import itertools
 import pathlib
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from osc_placement import errors
 from osc_placement.client.query import candidate_pairs, encode, read_candidates
@@ -82,8 +82,7 @@ _TABLES: tuple[tuple[str, str, Mapping[str, str]], ...] = (
 )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class ExplainRequest:
+class ExplainRequest(NamedTuple):
     """What the operator asks, before anything is read from the cloud.
 
     ``asked`` are the options of a query, or the server of nova's request, and ``move`` what nova is

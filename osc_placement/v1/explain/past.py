@@ -8,7 +8,7 @@ import dataclasses
 import datetime
 import pathlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from osc_placement import errors, microversion
 from osc_placement.client import query as queries
@@ -97,8 +97,7 @@ def attempts(case: Case | None, count: int) -> list[str]:
     ]
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Told:
+class Told(NamedTuple):
     """What happened, by nova, by the logs and by a snapshot; ``then`` are the latter's rows."""
 
     failure: failed.PastFailure | None = None
@@ -116,7 +115,7 @@ class Told:
         if self.failure or self.log:
             log = self.log or request_log.RequestLog("")
             cause = failed.cause(self.failure, log, answer, when)
-        return dataclasses.replace(self, cause=cause, then=then)
+        return self._replace(cause=cause, then=then)
 
     def lines(self) -> Iterator[str]:
         """The lines of the summary that precede the answer about now."""

@@ -4,9 +4,8 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import pathlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from osc_placement.v1.common import arguments, base, nova_request, services
 from osc_placement.v1.moving import shown
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
     from osc_placement.workflows.moving import document, follow, plan
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class _DrainArguments:
+class _DrainArguments(NamedTuple):
     """What the operator asks; ``former`` is the plan in the file ``path`` that is continued."""
 
     hosts: Sequence[str]

@@ -4,10 +4,9 @@
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import pathlib
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from osc_placement import errors
 from osc_placement.model import command_line
@@ -22,8 +21,7 @@ if TYPE_CHECKING:
     from osc_placement.workflows.moving import document, follow
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class MoveServices:
+class MoveServices(NamedTuple):
     """What plans of moves are made with; ``nova`` reads what ``opened`` says."""
 
     client: api.Client

@@ -9,13 +9,12 @@ and the names of rows are never divided: with a long one a table is wider than t
 from __future__ import annotations
 
 import argparse
-import dataclasses
 import itertools
 import re
 import shutil
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TextIO
+from typing import Any, NamedTuple, TextIO
 
 from osc_placement.v1.output import terminal
 from osc_placement.v1.output.rows import format_row
@@ -24,8 +23,7 @@ from osc_placement.v1.output.rows import format_row
 COMMANDS = ("command",)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Table:
+class Table(NamedTuple):
     """A table and its title, if any. Cells are values, or ``rows.Cell``."""
 
     title: str
@@ -81,7 +79,7 @@ class Formatter:
     ) -> None:
         """Write the tables that have rows; on stderr which columns are missing."""
         formatted = (
-            dataclasses.replace(table, rows=[_texts(row) for row in table.rows])
+            table._replace(rows=[_texts(row) for row in table.rows])
             for table in tables
             if table.rows
         )
@@ -238,8 +236,7 @@ _IN_KEY = re.compile(r"(?<=[=/])(?=\S)|(?<=[a-zA-Z]{2}[:_-])(?=[a-zA-Z])")
 _UUID = re.compile(r"\b([0-9a-f]{8})-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{4}-?[0-9a-f]{12}\b")
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Layout:
+class Layout(NamedTuple):
     """The columns and rows to print; ``width`` is that of the table with all columns."""
 
     columns: Sequence[str]
@@ -293,7 +290,7 @@ def fit(
     in_word = _IN_WORD if is_shortened else _IN_KEY
     narrower = fit(columns, short, width, may_drop=may_drop, in_word=in_word)
     is_shortened |= narrower.is_shortened
-    narrower = dataclasses.replace(narrower, width=total, is_shortened=is_shortened)
+    narrower = narrower._replace(width=total, is_shortened=is_shortened)
     return narrower if narrower.fits else layout
 
 
@@ -391,7 +388,7 @@ def first_rows(table: Table) -> Table:
         trees = _trees(table)
         trees.sort(key=lambda tree: min(_ORDER.get(str(row[at]), 2) for row in tree))
         rows = itertools.chain.from_iterable(trees)
-    return dataclasses.replace(table, rows=list(itertools.islice(rows, MOST_ROWS)))
+    return table._replace(rows=list(itertools.islice(rows, MOST_ROWS)))
 
 
 def _trees(table: Table) -> list[list[Sequence[Any]]]:

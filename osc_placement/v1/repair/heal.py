@@ -7,7 +7,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from osc_placement.model import allocation, name
+from osc_placement.model import name
 from osc_placement.plan.guards import RECORDED_NOVA
 from osc_placement.v1.common import arguments, plan_command, services
 
@@ -88,6 +88,7 @@ openstack placement allocation heal --host cmp-0001 --strategy spread"""
         return [("consumer types", "--consumer-type")] if parsed_args.consumer_type else []
 
     def plan(self, run: plan_command.CommandRun, parsed_args: argparse.Namespace) -> ObservedPlan:
+        from osc_placement.model import allocation
         from osc_placement.workflows.repair.allocations import heal, heal_request
 
         assigned = heal.read(parsed_args.assign) if parsed_args.assign else {}

@@ -7,7 +7,7 @@ import argparse
 import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from osc_placement import errors, microversion
 from osc_placement.client import lookup, query
@@ -209,8 +209,7 @@ def add_options(parser: argparse._ActionsContainer, *, limit: bool = True) -> No
     )
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class CandidateOptions:
+class CandidateOptions(NamedTuple):
     """The options of a query, as they were given: nothing of them is looked up yet.
 
     ``text`` is a complete query, in place of the others; ``others`` are the options that describe
