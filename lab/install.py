@@ -86,14 +86,23 @@ def ask_release(
 
     Requests: those of ``release_python``.
     """
-    python = release_python(lab, release)
+    words = ("-P", str(place.HERE / script), *options)
+    return json.loads(output_of_release(lab, release, *words, text=json.dumps(question)))
+
+
+def output_of_release(lab: place.Place, release: int, *words: str, text: str = "") -> str:
+    """What the Python of a release of nova prints in the checkout; ``text`` is its input.
+
+    Requests: those of ``release_python``.
+    """
     completed = subprocess.run(
-        [python, "-P", "-W", "ignore", str(place.HERE / script), *options],
+        [release_python(lab, release), "-W", "ignore", *words],
+        cwd=place.ROOT,
         env=dict(lab.environment()),
-        input=json.dumps(question),
+        input=text,
         capture_output=True,
         text=True,
-        timeout=900,
+        timeout=1700,
     )
     assert completed.returncode == 0, completed.stderr
-    return json.loads(completed.stdout)
+    return completed.stdout

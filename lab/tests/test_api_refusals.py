@@ -11,7 +11,6 @@ import collections
 import itertools
 import json
 import random
-import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -29,18 +28,17 @@ MANY = 2000
 
 def ask(release: int, questions: Sequence[Case]) -> list[dict[str, Any]]:
     """The answers of a release of nova."""
-    lab = place.find()
-    completed = subprocess.run(
-        [install.release_python(lab, release), "-W", "ignore", "-m", "lab.api_refusals"],
-        cwd=place.ROOT,
-        input="".join(f"{json.dumps(question)}\n" for question in questions),
-        env=dict(lab.environment()),
-        capture_output=True,
-        text=True,
-        timeout=1700,
-    )
-    assert completed.returncode == 0, completed.stderr
-    return [json.loads(line) for line in completed.stdout.splitlines()]
+    return ask_module(release, "lab.api_refusals", questions)
+
+
+def ask_module(
+    release: int, module: str, questions: Sequence[Case], *options: str
+) -> list[dict[str, Any]]:
+    """The answer of a module to each question, a line of JSON."""
+    text = "".join(f"{json.dumps(question)}\n" for question in questions)
+    words = ("-m", module, *options)
+    output = install.output_of_release(place.find(), release, *words, text=text)
+    return [json.loads(line) for line in output.splitlines()]
 
 
 def words(release: int) -> Mapping[str, Any]:

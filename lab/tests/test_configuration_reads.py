@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import collections
 import json
-import subprocess
 from typing import Any
 
 import pytest
@@ -25,17 +24,8 @@ FILE = place.HERE / "tests" / "data" / "configuration_reads.json"
 
 def measure(release: int) -> dict[str, Any]:
     """What the scheduler of a release reads."""
-    lab = place.find()
-    completed = subprocess.run(
-        [install.release_python(lab, release), "-W", "ignore", "-m", "lab.configuration_reads"],
-        cwd=place.ROOT,
-        env=dict(lab.environment()),
-        capture_output=True,
-        text=True,
-        timeout=1700,
-    )
-    assert completed.returncode == 0, completed.stderr
-    answer: dict[str, Any] = json.loads(completed.stdout)
+    words = ("-m", "lab.configuration_reads")
+    answer: dict[str, Any] = json.loads(install.output_of_release(place.find(), release, *words))
     return answer
 
 

@@ -6,13 +6,10 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
-import subprocess
 
 import pytest
 
-from lab import install, place
 from lab.tests import test_api_refusals as nova
 from osc_placement.workflows.explain import request_log
 
@@ -48,20 +45,10 @@ FILTERS[False] = [[], *FILTERS[True][1:]]
 def test_the_filters_of_a_request_are_found(
     release: int, debug: bool, tmp_path: pathlib.Path
 ) -> None:
-    lab, log = place.find(), tmp_path / "nova.log"
-    program = [install.release_python(lab, release), "-W", "ignore", "-m", "lab.scheduler_log"]
-    done = subprocess.run(
-        [*program, str(log), *(["--debug"] if debug else [])],
-        cwd=place.ROOT,
-        input="".join(f"{json.dumps(question)}\n" for question in QUESTIONS),
-        env=dict(lab.environment()),
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=True,
-    )
-    requests = [json.loads(line)["request"] for line in done.stdout.splitlines()]
-    logs = [request_log.read([log], request) for request in requests]
+    log = tmp_path / "nova.log"
+    words = (str(log), *(["--debug"] if debug else []))
+    answers = nova.ask_module(release, "lab.scheduler_log", QUESTIONS, *words)
+    logs = [request_log.read([log], answer["request"]) for answer in answers]
     assert [item.has_no_candidates for item in logs] == [False, True, False, False]
     assert [[tuple(step) for step in item.filters] for item in logs] == FILTERS[debug]
     options = ["debug = True" in "".join(item.missing) for item in logs]
