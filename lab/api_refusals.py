@@ -46,7 +46,7 @@ from oslo_utils import timeutils
 from lab import nova_process
 
 SERVER = nova_process.UUID.format(0xE000, 1)
-IMAGE = nova_process.UUID.format(0xB000, 1)
+IMAGE = nova_process.IMAGE
 SOURCE, TARGET, OTHER = HOSTS = ("source", "target", "other")
 #: The availability zone of the host ``other``.
 ZONE = "zone-a"

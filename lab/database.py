@@ -8,6 +8,7 @@ import os
 import pathlib
 import shutil
 import sqlite3
+from collections.abc import Iterator
 
 from lab import place
 
@@ -83,11 +84,11 @@ def save(lab: place.Place, name: str, *services: str) -> None:
     folder = lab.path("saved", name)
     folder.mkdir(parents=True, exist_ok=True)
     for service in services or DATABASES:
-        for each in DATABASES[service]:
-            if lab.database(each).exists():
-                target = folder / f"{each}.sqlite"
+        for database in DATABASES[service]:
+            if lab.database(database).exists():
+                target = folder / f"{database}.sqlite"
                 target.unlink(missing_ok=True)
-                _copy(lab.database(each), target)
+                _copy(lab.database(database), target)
         if service in FILES and lab.path(FILES[service]).exists():
             shutil.copy(lab.path(FILES[service]), folder)
     if name == EMPTY:
@@ -102,13 +103,21 @@ def reset(lab: place.Place, name: str, *services: str) -> None:
         names = ", ".join(saved(lab)) or "none"
         raise place.LabError(f"no state is saved as {name}; saved states: {names}")
     for service in services or DATABASES:
-        for each in DATABASES[service]:
-            if (folder / f"{each}.sqlite").exists():
-                _copy(folder / f"{each}.sqlite", lab.database(each))
+        for database in DATABASES[service]:
+            if (folder / f"{database}.sqlite").exists():
+                _copy(folder / f"{database}.sqlite", lab.database(database))
         if service in FILES and (folder / FILES[service]).exists():
             unfinished = lab.path(f"{FILES[service]}.new")
             shutil.copy(folder / FILES[service], unfinished)
             unfinished.replace(lab.path(FILES[service]))
+
+
+@contextlib.contextmanager
+def transaction(lab: place.Place, name: str) -> Iterator[sqlite3.Connection]:
+    """A transaction in a database that a service may have open."""
+    path = lab.database(name)
+    with contextlib.closing(sqlite3.connect(path, timeout=30)) as connection, connection:
+        yield connection
 
 
 def saved(lab: place.Place) -> list[str]:

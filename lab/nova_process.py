@@ -57,6 +57,7 @@ _TABLES = {
     ),
 }
 UUID = "00000000-0000-4000-{:04x}-{:012x}"
+IMAGE = UUID.format(0xB000, 1)
 
 
 @dataclasses.dataclass
@@ -424,87 +425,37 @@ class Process:
     ) -> Any:
         """A server in the cell, with its mapping, its request spec, disk and ports."""
         properties = dict(image or {})
-        kept = {f"image_{key}": str(value) for key, value in properties.items()}
-        # Nova keeps the disk of the flavor with which the server was built as the image's.
-        kept |= {
-            "image_min_disk": str(flavor.root_gb if boot_disk is None else boot_disk),
-            "image_min_ram": "0",
-            "image_disk_format": "qcow2",
-            "image_container_format": "bare",
-            "image_base_image_ref": UUID.format(0xB000, 1),
+        if host:
+            values = {"host": host, "node": host, **values}
+            if "compute_id" in objects.Instance.fields:
+                values.setdefault("compute_id", self.nodes[host].id)
+        values = {
+            "image_ref": "" if volume else IMAGE,
+            "launched_on": host,
+            "system_metadata": _image_metadata(
+                properties, flavor.root_gb if boot_disk is None else boot_disk
+            ),
+            "info_cache": objects.InstanceInfoCache(
+                network_info=network_model.NetworkInfo.hydrate(list(vifs))
+            ),
+            "pci_requests": pci_requests or objects.InstancePCIRequests(requests=[]),
+            **values,
         }
-        if host and "compute_id" in objects.Instance.fields:
-            values.setdefault("compute_id", self.nodes[host].id)
         with context.target_cell(self.operator, self.cells[1]) as targeted:
-            instance = objects.Instance(
-                targeted,
-                **{
-                    "uuid": uuid,
-                    "project_id": PROJECT,
-                    "user_id": "u",
-                    **({"host": host, "node": host} if host else {}),
-                    "display_name": uuid,
-                    "hostname": "s",
-                    "vm_state": "active",
-                    "power_state": 1,
-                    "task_state": None,
-                    "flavor": flavor,
-                    "vcpus": flavor.vcpus,
-                    "memory_mb": flavor.memory_mb,
-                    "root_gb": flavor.root_gb,
-                    "ephemeral_gb": flavor.ephemeral_gb,
-                    "launched_at": timeutils.utcnow(),
-                    "image_ref": "" if volume else UUID.format(0xB000, 1),
-                    "launched_on": host,
-                    "system_metadata": kept,
-                    "root_device_name": "/dev/vda",
-                    "availability_zone": "nova",
-                    "locked": False,
-                    "info_cache": objects.InstanceInfoCache(
-                        network_info=network_model.NetworkInfo.hydrate(list(vifs))
-                    ),
-                    "security_groups": objects.SecurityGroupList(objects=[]),
-                    "pci_requests": pci_requests or objects.InstancePCIRequests(requests=[]),
-                    **values,
-                },
-            )
+            instance = objects.Instance(targeted, **{**_at_rest(uuid, flavor), **values})
             instance.create()
-            objects.BlockDeviceMapping(
-                targeted,
-                instance_uuid=uuid,
-                boot_index=0,
-                device_name="/dev/vda",
-                source_type="volume" if volume else "image",
-                destination_type="volume" if volume else "local",
-                volume_id=UUID.format(0xC000, 1) if volume else None,
-                image_id=UUID.format(0xB000, 1),
-                delete_on_termination=True,
-                connection_info="{}" if volume else None,
-                attachment_id=UUID.format(0xD000, 1) if volume else None,
-            ).create()
+            _disk(targeted, uuid, volume=volume).create()
+        owner = {"project_id": PROJECT, "user_id": "u"}
         objects.InstanceMapping(
             self.admin,
             instance_uuid=uuid,
             cell_mapping=self.cells[1],
-            project_id=PROJECT,
-            user_id="u",
             queued_for_delete=False,
+            **owner,
         ).create()
-        spec = objects.RequestSpec.from_components(
-            self.operator,
-            uuid,
-            objects.ImageMeta.from_dict(
-                {"id": UUID.format(0xB000, 1), "name": "i", "properties": properties}
-            ),
-            flavor,
-            None,
-            instance.pci_requests,
-            {},
-            None,
-            None,
-            project_id=PROJECT,
-            user_id="u",
-        )
+        meta = objects.ImageMeta.from_dict({"id": IMAGE, "name": "i", "properties": properties})
+        rest = (flavor, None, instance.pci_requests, {}, None, None)
+        spec = objects.RequestSpec.from_components(self.operator, uuid, meta, *rest, **owner)
         spec.is_bfv = volume
         spec.create()
         return instance
@@ -518,3 +469,53 @@ class Process:
         for topic, method, arguments in list(self.peers.messages):
             if topic == "conductor":
                 unexpected(getattr(self.conductor, method), self.operator, **arguments)
+
+
+def _image_metadata(properties: Mapping[str, Any], boot_disk: int) -> dict[str, str]:
+    """Nova keeps the disk of the flavor with which a server was built as the image's."""
+    return {f"image_{key}": str(value) for key, value in properties.items()} | {
+        "image_min_disk": str(boot_disk),
+        "image_min_ram": "0",
+        "image_disk_format": "qcow2",
+        "image_container_format": "bare",
+        "image_base_image_ref": IMAGE,
+    }
+
+
+def _at_rest(uuid: str, flavor: Any) -> dict[str, Any]:
+    """The fields of an active server without a task."""
+    sizes = ("vcpus", "memory_mb", "root_gb", "ephemeral_gb")
+    return {
+        "uuid": uuid,
+        "project_id": PROJECT,
+        "user_id": "u",
+        "display_name": uuid,
+        "hostname": "s",
+        "vm_state": "active",
+        "power_state": 1,
+        "task_state": None,
+        "flavor": flavor,
+        **{name: getattr(flavor, name) for name in sizes},
+        "launched_at": timeutils.utcnow(),
+        "root_device_name": "/dev/vda",
+        "availability_zone": "nova",
+        "locked": False,
+        "security_groups": objects.SecurityGroupList(objects=[]),
+    }
+
+
+def _disk(targeted: Any, uuid: str, *, volume: bool) -> Any:
+    """The root disk of a server, on its host or on a volume."""
+    return objects.BlockDeviceMapping(
+        targeted,
+        instance_uuid=uuid,
+        boot_index=0,
+        device_name="/dev/vda",
+        source_type="volume" if volume else "image",
+        destination_type="volume" if volume else "local",
+        volume_id=UUID.format(0xC000, 1) if volume else None,
+        image_id=IMAGE,
+        delete_on_termination=True,
+        connection_info="{}" if volume else None,
+        attachment_id=UUID.format(0xD000, 1) if volume else None,
+    )

@@ -17,8 +17,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
+import requests
 
-from lab import database, lifecycle, place, process
+from lab import database, identity, lifecycle, place, process
 
 
 @pytest.fixture(scope="session")
@@ -116,11 +117,15 @@ class OpenStack:
             timeout=120,
         )
 
+    def do(self, command: str, user: str = "") -> str:
+        """The output of a command that must succeed."""
+        outcome = self.run(command, user)
+        assert outcome.returncode == 0, outcome
+        return outcome.stdout
+
     def __call__(self, command: str, user: str = "") -> Any:
         """The JSON output of a command that must succeed."""
-        outcome = self.run(f"{command} -f json", user)
-        assert outcome.returncode == 0, outcome.stderr
-        return json.loads(outcome.stdout or "null")
+        return json.loads(self.do(f"{command} -f json", user) or "null")
 
     def refused(self, command: str, user: str = "", **environment: str) -> str:
         """The one error line of a command that must fail."""
@@ -129,6 +134,34 @@ class OpenStack:
         assert outcome.stdout == ""
         (line,) = outcome.stderr.splitlines()
         return line
+
+
+class SeededCloud:
+    """The seeded lab: requests of an admin to its services, and the ``openstack`` command."""
+
+    def __init__(self, lab: place.Place, folder: pathlib.Path) -> None:
+        self.lab, self.folder = lab, folder
+        self.openstack = OpenStack(lab, folder, "lab")
+        self.seed: Any = json.loads(lab.path("seed.json").read_text())
+        self._session = requests.Session()
+        self._session.trust_env = False
+        self._session.headers["x-auth-token"] = identity.Keystone(lab).token
+        self._session.headers["openstack-api-version"] = "compute 2.53, placement 1.39"
+
+    def ask(self, service: str, method: str, path: str, body: Any = None) -> Any:
+        """The JSON response of a request that must succeed."""
+        answer = self._session.request(method, self.lab.url(service, path), json=body)
+        assert answer.ok, f"{method} {path}: {answer.status_code} {answer.text}"
+        return answer.json() if answer.content else None
+
+    def rows(
+        self, command: str, *codes: int, environment: Mapping[str, str] = {}
+    ) -> list[dict[str, Any]]:
+        """The rows of a command that ends with one of these codes, 0 by default."""
+        ended = self.openstack.run(f"{command} -f json", **environment)
+        assert ended.returncode in (codes or (0,)), ended
+        listed: list[dict[str, Any]] = json.loads(ended.stdout)
+        return listed
 
 
 @pytest.fixture(params=["lab", "embedded"])

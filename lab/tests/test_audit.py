@@ -3,14 +3,12 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
 from typing import Any
 
 import pytest
-import requests
 
-from lab import database, identity, nova_manage, place
+from lab import database, nova_manage, place
 from lab.tests import conftest
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
@@ -23,27 +21,12 @@ AUDIT = "placement allocation audit --min-age 0"
 DIFFERENT = {"container": "", "cmp-gone.lab.example.org": "unknown"}
 
 
-class Cloud:
-    """A seeded lab: the contents of its placement, and the ``openstack`` command."""
+class Cloud(conftest.SeededCloud):
+    """What the seed says about the contents of placement."""
 
-    def __init__(self, lab: place.Place, folder: pathlib.Path) -> None:
-        self.seed: Any = json.loads(lab.path("seed.json").read_text())
-        self.filling = str(self.seed["consumers"]["filling"]["uuid"])
-        self._lab, self._openstack = lab, conftest.OpenStack(lab, folder, "lab")
-        self._session = requests.Session()
-        self._session.trust_env = False
-        self._session.headers.update(
-            {
-                "x-auth-token": identity.Keystone(lab).token,
-                "openstack-api-version": "placement 1.39",
-            }
-        )
-
-    def run(self, command: str, code: int) -> list[dict[str, Any]]:
-        outcome = self._openstack.run(f"{command} -f json")
-        assert outcome.returncode == code, outcome.stderr
-        rows: list[dict[str, Any]] = json.loads(outcome.stdout)
-        return rows
+    @property
+    def filling(self) -> str:
+        return str(self.seed["consumers"]["filling"]["uuid"])
 
     def known(self) -> dict[str, tuple[str, dict[str, Any]]]:
         """``{uuid: (name, entry of the seed)}`` for everything that may have a finding."""
@@ -56,7 +39,7 @@ class Cloud:
         """``{consumer: its allocations and owner}``, without generations."""
         allocations = {}
         for uuid in self.known():
-            body = self._session.get(self._lab.url("placement", f"/allocations/{uuid}")).json()
+            body = self.ask("placement", "GET", f"/allocations/{uuid}")
             body.pop("consumer_generation", None)
             for part in body["allocations"].values():
                 del part["generation"]
@@ -80,7 +63,7 @@ def cloud(seeded_lab: place.Place, tmp_path: pathlib.Path) -> Cloud:
 
 def test_every_seeded_fault_has_its_code_and_nothing_else_has_one(cloud: Cloud) -> None:
     codes: dict[str, set[str]] = {}
-    for row in cloud.run(AUDIT, 3):
+    for row in cloud.rows(AUDIT, 3):
         codes.setdefault(row["uuid"], set()).add(row["code"])
     objects = cloud.known()
     assert codes.keys() <= objects.keys()
@@ -92,12 +75,12 @@ def test_every_seeded_fault_has_its_code_and_nothing_else_has_one(cloud: Cloud) 
 
 def test_repair_leaves_only_unknown_and_undo_restores_everything(cloud: Cloud) -> None:
     before = cloud.state()
-    codes = cloud.run(f"{AUDIT} --repair --undo-out undo.json", 9)
+    codes = cloud.rows(f"{AUDIT} --repair --undo-out undo.json", 9)
     assert {row["status"] for row in codes} == {"applied", "skipped"}
-    again = cloud.run(AUDIT, 0)
+    again = cloud.rows(AUDIT, 0)
     assert {row["code"] for row in again} == {"unknown"}
     # One consumer exceeds its host's capacity: Placement refuses to write it again.
-    undone = cloud.run("placement plan undo undo.json", 6)
+    undone = cloud.rows("placement plan undo undo.json", 6)
     assert [row["name"] for row in undone if row["status"] == "failed"] == [cloud.filling]
     after = cloud.state()
     assert {uuid for uuid in before if before[uuid] != after[uuid]} == {cloud.filling}
@@ -106,8 +89,8 @@ def test_repair_leaves_only_unknown_and_undo_restores_everything(cloud: Cloud) -
 def test_nova_manage_then_reports_only_its_false_positives(
     cloud: Cloud, seeded_lab: place.Place
 ) -> None:
-    cloud.run(f"{AUDIT} --repair", 9)
-    left = {row["uuid"] for row in cloud.run(AUDIT, 0)}
+    cloud.rows(f"{AUDIT} --repair", 9)
+    left = {row["uuid"] for row in cloud.rows(AUDIT, 0)}
     database.save(seeded_lab, "repaired")
     objects = cloud.known()
     uuids = {uuid for uuid, _ in nova_manage.audit(seeded_lab, state="repaired").findings}

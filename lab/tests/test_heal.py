@@ -67,9 +67,7 @@ class Lab(Cloud):
         return {self.names[port["device_id"]]: port["binding:profile"] for port in ports}
 
     def heal(self, options: str = "", code: int = 6) -> dict[str, dict[str, Any]]:
-        outcome = self.openstack.run(f"{HEAL} {options} -f json")
-        assert outcome.returncode == code, outcome
-        return {row["name"]: row for row in json.loads(outcome.stdout)}
+        return {row["name"]: row for row in self.rows(f"{HEAL} {options}", code)}
 
 
 def reset(lab: place.Place) -> None:

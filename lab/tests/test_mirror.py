@@ -4,10 +4,8 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import pathlib
 import shutil
-import sqlite3
 import subprocess
 import time
 import uuid
@@ -15,9 +13,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-import requests
 
-from lab import database, identity, place, process
+from lab import database, place, process
 from lab.tests import conftest
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
@@ -30,29 +27,13 @@ FAR = "11111111-1111-4111-8111-111111111111"
 State = dict[str, frozenset[str]]
 
 
-class Cloud:
-    """A seeded lab: requests to its services, and the ``openstack`` command."""
+class Cloud(conftest.SeededCloud):
+    """Nova's host aggregates, and what placement has of them."""
 
     def __init__(self, lab: place.Place, folder: pathlib.Path) -> None:
-        self.lab = lab
-        self.openstack = conftest.OpenStack(lab, folder, "lab")
-        self._session = requests.Session()
-        self._session.trust_env = False
-        self._session.headers.update(
-            {
-                "x-auth-token": identity.Keystone(lab).token,
-                "openstack-api-version": "compute 2.53, placement 1.39",
-            }
-        )
+        super().__init__(lab, folder)
         answer = self.ask("nova", "GET", "/v2.1/os-aggregates")
         self.aggregates = {item["name"]: item for item in answer["aggregates"]}
-        self.seed = json.loads(lab.path("seed.json").read_text())
-
-    def ask(self, service: str, method: str, path: str, body: Any = None) -> Any:
-        """The JSON response of a request that must succeed."""
-        answer = self._session.request(method, self.lab.url(service, path), json=body)
-        assert answer.ok, f"{method} {path}: {answer.status_code} {answer.text}"
-        return answer.json() if answer.content else None
 
     def uuid_of(self, aggregate: str) -> str:
         return str(self.aggregates[aggregate]["uuid"])
@@ -64,8 +45,7 @@ class Cloud:
 
     def remove_hosts(self, *hosts: str) -> None:
         """Remove hosts from all host aggregates in the database: nova-api refuses unknown hosts."""
-        path = self.lab.database("nova_api")
-        with contextlib.closing(sqlite3.connect(path, timeout=30)) as nova, nova:
+        with database.transaction(self.lab, "nova_api") as nova:
             nova.executemany(
                 "DELETE FROM aggregate_hosts WHERE host = ?", [(host,) for host in hosts]
             )
@@ -107,9 +87,7 @@ class Cloud:
 
     def mirror(self, command: str = MIRROR, code: int = 0) -> dict[str, dict[str, Any]]:
         """``{name: row}`` of a run that must exit with ``code``."""
-        outcome = self.openstack.run(f"{command} -f json")
-        assert outcome.returncode == code, outcome
-        return {row["name"]: row for row in json.loads(outcome.stdout)}
+        return {row["name"]: row for row in self.rows(command, code)}
 
     @contextlib.contextmanager
     def counting(self) -> Iterator[dict[str, list[str]]]:
@@ -254,10 +232,7 @@ def test_user_without_rights_gets_the_missing_ones(cloud: Cloud, user: str) -> N
 @contextlib.contextmanager
 def cell_down(lab: place.Place, host: str) -> Iterator[None]:
     """A second cell with one host, whose database cannot be opened."""
-    with (
-        contextlib.closing(sqlite3.connect(lab.database("nova_api"), timeout=30)) as nova,
-        nova,
-    ):
+    with database.transaction(lab, "nova_api") as nova:
         cell = nova.execute(
             "INSERT INTO cell_mappings (uuid, name, transport_url, database_connection, disabled)"
             " VALUES (?, 'far', 'fake:/', 'sqlite:////nowhere/far.sqlite', 0)",

@@ -102,6 +102,13 @@ def same(document: Any) -> list[dict[str, Any]]:
     )
 
 
+def check_nova_changes_nothing(lab: place.Place, request: dict[str, Any]) -> Any:
+    messages, after = updated_by_nova(lab, request)
+    assert after is not None, messages
+    assert same(after) == same(request)
+    return after
+
+
 def test_nova_changes_nothing_after_the_reshape_and_needs_one_before(
     lab: place.Place, target: targets.OfflinePlacement
 ) -> None:
@@ -119,9 +126,7 @@ def test_nova_changes_nothing_after_the_reshape_and_needs_one_before(
     run(target, "placement", "reshape", "sev.yaml", "--name-glob", "cmp-*")
     request = {"trees": trees(target, *roots), "encryption": encryption}
     assert len(request["trees"]) == 6
-    messages, after = updated_by_nova(lab, request)
-    assert after is not None, messages
-    assert same(after) == same(request)
+    check_nova_changes_nothing(lab, request)
 
 
 @pytest.mark.parametrize(
@@ -143,9 +148,7 @@ def test_nova_changes_nothing_after_the_recipe_for_memory_encryption(
     run(target, "placement", "recipe", "sev", name, *models, "--out", "sev.yaml")
     run(target, "placement", "reshape", "sev.yaml")
     request = {"trees": trees(target, root), "encryption": totals}
-    messages, after = updated_by_nova(lab, request)
-    assert after is not None, messages
-    assert same(after) == same(request)
+    check_nova_changes_nothing(lab, request)
 
 
 def test_nova_changes_nothing_after_the_recipe_for_pci_devices(
@@ -187,7 +190,5 @@ def test_nova_changes_nothing_after_the_recipe_for_pci_devices(
             for server in servers
         },
     }
-    messages, after = updated_by_nova(lab, request)
-    assert after is not None, messages
-    assert same(after) == same(request)
+    after = check_nova_changes_nothing(lab, request)
     assert after["allocations"] == request["allocations"]

@@ -26,17 +26,11 @@ def lab(seeded_lab: place.Place, tmp_path: pathlib.Path) -> Iterator[Lab]:
     reset(seeded_lab)
     made = Lab(seeded_lab, tmp_path)
     for device in (IN_USE, UNUSED):
-        run(made, f"resource provider trait add {device} --trait HW_PCI_ONE_TIME_USE")
+        made.openstack.do(f"resource provider trait add {device} --trait HW_PCI_ONE_TIME_USE")
     amend = "resource provider inventory amend --resource"
-    run(made, f"{amend} {CLASS}:reserved=1 {IN_USE} {UNUSED} --allow over-capacity")
+    made.openstack.do(f"{amend} {CLASS}:reserved=1 {IN_USE} {UNUSED} --allow over-capacity")
     yield made
     reset(seeded_lab)
-
-
-def run(lab: Lab, command: str) -> str:
-    outcome = lab.openstack.run(command)
-    assert outcome.returncode == 0, outcome
-    return outcome.stdout
 
 
 def reserved(lab: Lab) -> dict[str, int]:
@@ -71,7 +65,7 @@ def test_the_guide_releases_a_used_up_device_and_keeps_one_in_use(lab: Lab) -> N
     clean = clean.replace("/usr/local/sbin/clean-device", str(cleaner))
     subprocess.run(["sh", "-c", clean], cwd=folder, check=True, timeout=60)
     assert log.read_text() == f"{UNUSED}\n"
-    run(lab, release.removeprefix("openstack "))
+    lab.openstack.do(release.removeprefix("openstack "))
     assert reserved(lab) == {IN_USE: 1, UNUSED: 0}
 
 
@@ -80,5 +74,5 @@ def test_a_device_in_use_is_not_released_without_the_guard(lab: Lab) -> None:
     refused = lab.openstack.run(amend)
     assert (refused.returncode, "one-time-use" in refused.stdout) == (6, True), refused
     assert reserved(lab)[IN_USE] == 1
-    run(lab, f"{amend} --allow one-time-use")
+    lab.openstack.do(f"{amend} --allow one-time-use")
     assert reserved(lab)[IN_USE] == 0

@@ -3,9 +3,7 @@
 
 from __future__ import annotations
 
-import json
 import pathlib
-from typing import Any
 
 import pytest
 
@@ -17,25 +15,15 @@ pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 AUDIT = "placement provider audit"
 
 
-class Cloud:
-    """A seeded lab, and the ``openstack`` command."""
-
-    def __init__(self, lab: place.Place, folder: pathlib.Path) -> None:
-        self._openstack = conftest.OpenStack(lab, folder, "lab")
+class Cloud(conftest.SeededCloud):
+    """The findings of the audit."""
 
     def audited(self, arguments: str = "", code: int = 0) -> dict[str, set[str]]:
         """``{code: names}``."""
-        outcome = self._openstack.run(f"{AUDIT} {arguments} -f json")
-        assert outcome.returncode == code, outcome.stderr
         codes: dict[str, set[str]] = {}
-        rows: list[dict[str, Any]] = json.loads(outcome.stdout)
-        for row in rows:
+        for row in self.rows(f"{AUDIT} {arguments}", code):
             codes.setdefault(row["code"], set()).add(row["name"])
         return codes
-
-    def run(self, command: str) -> None:
-        outcome = self._openstack.run(command)
-        assert outcome.returncode == 0, outcome.stderr
 
 
 @pytest.fixture
@@ -55,9 +43,9 @@ def test_only_the_seeded_faults_are_reported(cloud: Cloud) -> None:
 
 
 def test_faults_are_found_and_the_certain_one_is_repaired(cloud: Cloud) -> None:
-    cloud.run(f"resource provider trait add --trait COMPUTE_STATUS_DISABLED {NODE}")
-    cloud.run(f"resource provider inventory amend {NODE} --resource VCPU:total=63")
-    cloud.run("resource provider create cmp-0011")
+    cloud.openstack.do(f"resource provider trait add --trait COMPUTE_STATUS_DISABLED {NODE}")
+    cloud.openstack.do(f"resource provider inventory amend {NODE} --resource VCPU:total=63")
+    cloud.openstack.do("resource provider create cmp-0011")
     rows = cloud.audited(code=3)
     assert rows == MISSING | {
         "double-provider": {"cmp-0011"},

@@ -7,12 +7,10 @@ addresses, whose providers have other UUIDs, and a lower allocation ratio.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import pathlib
 import re
 import shutil
-import sqlite3
 from collections.abc import Iterator
 
 import pytest
@@ -68,7 +66,7 @@ def _rename(lab: place.Place, west: place.Place) -> None:
         ("nova_cell1", f"UPDATE compute_nodes SET uuid = {other}"),
         ("placement", f"UPDATE resource_providers SET uuid = {other}"),
     ):  # fmt: skip
-        with contextlib.closing(sqlite3.connect(west.database(name))) as connection, connection:
+        with database.transaction(west, name) as connection:
             connection.execute(statement)
 
 
@@ -150,20 +148,11 @@ def test_a_diff_of_two_regions_compares_by_name(openstack: conftest.OpenStack) -
     assert {row["change"] for row in rows} == {"changed"}, rows
 
 
-#: What kolla-ansible writes into admin-openrc.sh.
-OPENRC = """
-export OS_PROJECT_DOMAIN_NAME='Default'
-export OS_USER_DOMAIN_NAME='Default'
-export OS_PROJECT_NAME='admin'
-export OS_TENANT_NAME='admin'
-export OS_USERNAME='admin'
-export OS_PASSWORD='{password}'
-export OS_AUTH_URL='{keystone}'
-export OS_INTERFACE='internal'
-export OS_ENDPOINT_TYPE='internalURL'
-export OS_IDENTITY_API_VERSION='3'
-export OS_REGION_NAME='{region}'
-export OS_AUTH_PLUGIN='password'
+#: What kolla-ansible writes into admin-openrc.sh, all with "export OS_" before it.
+OPENRC = """\
+PROJECT_DOMAIN_NAME='Default' USER_DOMAIN_NAME='Default' PROJECT_NAME='admin' TENANT_NAME='admin'
+USERNAME='admin' PASSWORD='{password}' AUTH_URL='{keystone}' INTERFACE='internal'
+ENDPOINT_TYPE='internalURL' IDENTITY_API_VERSION='3' REGION_NAME='{region}' AUTH_PLUGIN='password'
 """
 
 
@@ -172,7 +161,8 @@ def test_admin_openrc_of_kolla_and_its_nova_conf_are_enough(
     openstack: conftest.OpenStack, seeded_lab: place.Place, west: place.Place, options: str
 ) -> None:
     facts = {"password": place.PASSWORD, "keystone": seeded_lab.url("keystone"), "region": WEST}
-    openstack.folder.joinpath("admin-openrc.sh").write_text(OPENRC.format(**facts))
+    openrc = "".join(f"export OS_{word}\n" for word in OPENRC.format(**facts).split())
+    openstack.folder.joinpath("admin-openrc.sh").write_text(openrc)
     show = "placement capacity show --flavor m1.large --nova-conf nova.conf"
     shutil.copy(seeded_lab.path("etc", "nova", "nova.conf"), openstack.folder)
     ended = openstack.shell(

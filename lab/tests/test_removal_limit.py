@@ -3,16 +3,13 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
 import pathlib
-import sqlite3
 from collections.abc import Iterator
-from typing import Any
 
 import pytest
 
 from lab import place
+from lab.database import transaction
 from lab.tests.test_heal import Lab, reset
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
@@ -30,16 +27,8 @@ def lab(seeded_lab: place.Place, tmp_path: pathlib.Path) -> Iterator[Lab]:
 
 def execute(lab: Lab, database: str, statement: str) -> None:
     """Change a database of nova: its API cannot hide servers from an admin."""
-    path = lab.lab.database(database)
-    with contextlib.closing(sqlite3.connect(path, timeout=30)) as nova, nova:
+    with transaction(lab.lab, database) as nova:
         nova.execute(statement)
-
-
-def rows(lab: Lab, command: str, code: int) -> list[dict[str, Any]]:
-    outcome = lab.openstack.run(f"{command} -f json")
-    assert outcome.returncode == code, outcome
-    found: list[dict[str, Any]] = json.loads(outcome.stdout)
-    return found
 
 
 def test_an_audit_deletes_nothing_where_nova_hides_the_servers(lab: Lab) -> None:
@@ -49,7 +38,7 @@ def test_an_audit_deletes_nothing_where_nova_hides_the_servers(lab: Lab) -> None
     listed = lab.ask("nova", "GET", "/v2.1/servers?all_tenants=1")["servers"]
     assert [server["name"] for server in listed] == ["st-error-cell0"]
     before = lab.everything()
-    problems = rows(lab, f"{AUDIT} --skip-port-allocations --repair", code=6)
+    problems = lab.rows(f"{AUDIT} --skip-port-allocations --repair", 6)
     many = [row for row in problems if row["status"] == "refused"]
     assert many
     assert all("--allow many to do it anyway" in row["reason"] for row in many)
@@ -60,8 +49,8 @@ def test_a_mirror_removes_nothing_where_nova_has_lost_the_host_aggregates(lab: L
     assert lab.openstack.run(MIRROR).returncode in (0, 6)
     execute(lab, "nova_api", "DELETE FROM aggregate_hosts")
     before = lab.state()
-    members = rows(lab, f"{MIRROR} --prune", code=6)
+    members = lab.rows(f"{MIRROR} --prune", 6)
     assert "many" in {row["code"] for row in members if row["status"] == "refused"}
     assert lab.state() == before
-    rows(lab, f"{MIRROR} --prune --allow many", code=0)
+    lab.rows(f"{MIRROR} --prune --allow many")
     assert lab.state() != before

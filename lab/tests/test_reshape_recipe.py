@@ -6,17 +6,15 @@ Every command of doc/source/user/reshape/recipe-*.rst runs in order and prints w
 
 from __future__ import annotations
 
-import contextlib
 import pathlib
 import re
-import sqlite3
 import subprocess
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import pytest
 
-from lab import place
+from lab import database, place
 from lab.tests.test_heal import Lab, reset
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
@@ -49,25 +47,17 @@ def steps(title: str) -> list[Step]:
     return commands
 
 
-class Cloud(Lab):
-    """The lab, and the operator's working directory."""
-
-    def __init__(self, lab: place.Place, folder: pathlib.Path) -> None:
-        super().__init__(lab, folder)
-        self.folder = folder
-
-
 @pytest.fixture
-def lab(seeded_lab: place.Place, tmp_path: pathlib.Path) -> Iterator[Cloud]:
+def lab(seeded_lab: place.Place, tmp_path: pathlib.Path) -> Iterator[Lab]:
     reset(seeded_lab)
-    yield Cloud(seeded_lab, tmp_path)
+    yield Lab(seeded_lab, tmp_path)
     reset(seeded_lab)
 
 
 class Operator:
     """Runs the commands of the page."""
 
-    def __init__(self, lab: Cloud) -> None:
+    def __init__(self, lab: Lab) -> None:
         self._lab = lab
 
     def run(self, step: Step) -> str:
@@ -95,7 +85,7 @@ def matches(output: str, printed: str) -> bool:
     return re.fullmatch(pattern, output) is not None
 
 
-def add_resources(lab: Cloud, name: str, provider: str, **more: int) -> None:
+def add_resources(lab: Lab, name: str, provider: str, **more: int) -> None:
     """Add resources of a provider to the allocations of a server that uses it."""
     path = f"/allocations/{lab.seed['servers'][name]['uuid']}"
     body = lab.ask("placement", "GET", path)
@@ -106,7 +96,7 @@ def add_resources(lab: Cloud, name: str, provider: str, **more: int) -> None:
     lab.ask("placement", "PUT", path, body)
 
 
-def arrange_gpus(lab: Cloud) -> None:
+def arrange_gpus(lab: Lab) -> None:
     """One compute node with 4 + 4 VGPU and two network functions, all used by servers."""
     lab.heal("--host cmp-0012 --skip-port-allocations", code=0)
     more = "--resource VGPU=8 --resource SRIOV_NET_VF=2"
@@ -123,13 +113,13 @@ def arrange_gpus(lab: Cloud) -> None:
     (lab.folder / "evidence").write_text("".join(lines))
 
 
-def arrange_rebuilt(lab: Cloud) -> None:
+def arrange_rebuilt(lab: Lab) -> None:
     """Servers on a host with child providers of neutron's agent, whose compute node is new."""
     lab.heal("--host cmp-0006 --skip-port-allocations", code=0)
     renew_node(lab)
 
 
-def arrange_pinned(lab: Cloud) -> None:
+def arrange_pinned(lab: Lab) -> None:
     """Servers with dedicated CPUs and allocations of VCPU, as before Train."""
     lab.openstack.run("placement allocation heal --host cmp-0002 --skip-port-allocations")
     for name, cpus in (("rs-pinned", 4), ("rs-pinned-image", 4)):
@@ -141,14 +131,14 @@ def arrange_pinned(lab: Cloud) -> None:
         lab.ask("placement", "PUT", path, body)
 
 
-def arrange_encrypted(lab: Cloud) -> None:
+def arrange_encrypted(lab: Lab) -> None:
     """A server with memory encryption, and its allocation."""
     lab.openstack.run("placement allocation heal --host cmp-0009 --skip-port-allocations")
     (part,) = lab.held("xx-sev")["allocations"].values()
     assert part["MEM_ENCRYPTION_CONTEXT"] == 1
 
 
-def arrange_devices(lab: Cloud) -> None:
+def arrange_devices(lab: Lab) -> None:
     """A compute node with GPUs of its own, and what libvirt says about its servers."""
     lab.heal("--host cmp-0012 --skip-port-allocations", code=0)
     for words in ("resource class create CUSTOM_GPU", "resource class create CUSTOM_FPGA"):
@@ -161,7 +151,7 @@ def arrange_devices(lab: Cloud) -> None:
     (lab.folder / "domains.xml").write_text("".join(domain(lab, *item) for item in used.items()))
 
 
-def domain(lab: Cloud, server: str, buses: tuple[str, ...]) -> str:
+def domain(lab: Lab, server: str, buses: tuple[str, ...]) -> str:
     """The parts of virsh's XML that name the PCI devices of a server."""
     devices = "".join(
         "<hostdev mode='subsystem' type='pci' managed='yes'><source>"
@@ -183,7 +173,7 @@ def domain(lab: Cloud, server: str, buses: tuple[str, ...]) -> str:
     ],
 )
 def test_guide_shows_the_real_output_and_undo_restores_everything(
-    lab: Cloud, title: str, arrange: Callable[[Cloud], None]
+    lab: Lab, title: str, arrange: Callable[[Lab], None]
 ) -> None:
     arrange(lab)
     before = lab.everything(), lab.state()
@@ -195,14 +185,13 @@ def test_guide_shows_the_real_output_and_undo_restores_everything(
     assert (lab.everything(), lab.state()) == before
 
 
-def renew_node(lab: Cloud) -> None:
+def renew_node(lab: Lab) -> None:
     """Let nova have a compute node with a new UUID, as if it had lost the old one."""
-    path = lab.lab.database("nova_cell1")
-    with contextlib.closing(sqlite3.connect(path, timeout=30)) as nova, nova:
+    with database.transaction(lab.lab, "nova_cell1") as nova:
         nova.execute("UPDATE compute_nodes SET uuid = ? WHERE host = 'cmp-0006'", (NEW,))
 
 
-def test_nova_finds_the_servers_of_a_rebuilt_host(lab: Cloud) -> None:
+def test_nova_finds_the_servers_of_a_rebuilt_host(lab: Lab) -> None:
     lab.heal("--host cmp-0006 --skip-port-allocations", code=0)
     before, clean = lab.everything(), nova_manage_audit(lab, lab.seed["providers"][REBUILT])
     assert clean.returncode == 0, clean
@@ -231,7 +220,7 @@ def test_nova_finds_the_servers_of_a_rebuilt_host(lab: Cloud) -> None:
     assert completed.returncode == 0, completed.stderr
 
 
-def nova_manage_audit(lab: Cloud, provider: str) -> subprocess.CompletedProcess[str]:
+def nova_manage_audit(lab: Lab, provider: str) -> subprocess.CompletedProcess[str]:
     """nova-manage placement audit of one provider; exits with 0 if it finds nothing."""
     config = str(lab.lab.path("etc", "nova"))
     command = [lab.lab.program("nova-manage"), "--config-dir", config, "placement", "audit"]

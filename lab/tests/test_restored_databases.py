@@ -8,10 +8,7 @@ nova-compute, so that the move is a row in nova's database.
 
 from __future__ import annotations
 
-import contextlib
-import json
 import pathlib
-import sqlite3
 from typing import Any
 
 import pytest
@@ -31,12 +28,6 @@ TARGET = "cmp-0001"
 
 class Cloud(Lab):
     """The lab in one of both states, and what was done today."""
-
-    def rows(self, command: str, *codes: int) -> list[dict[str, Any]]:
-        ended = self.openstack.run(f"{command} -f json")
-        assert ended.returncode in (codes or (0,)), ended
-        listed: list[dict[str, Any]] = json.loads(ended.stdout)
-        return listed
 
     def codes(self, *more: str) -> dict[str, str]:
         """``{server: the code of its finding}``."""
@@ -59,8 +50,8 @@ class Cloud(Lab):
 
     def move(self, name: str) -> None:
         """Let a server be on another host, with its allocations."""
-        uuid, path = self.seed["servers"][name]["uuid"], self.lab.database("nova_cell1")
-        with contextlib.closing(sqlite3.connect(path, timeout=30)) as nova, nova:
+        uuid = self.seed["servers"][name]["uuid"]
+        with database.transaction(self.lab, "nova_cell1") as nova:
             query = "SELECT host, hypervisor_hostname FROM compute_nodes WHERE host = ?"
             host, node = nova.execute(query, (TARGET,)).fetchone()
             nova.execute(
