@@ -10,7 +10,8 @@ from osc_placement.testing import Cloud, nova, uuid_of
 from tests.support.peer.shell import OpenStack
 from tests.support.rows import Row, State, table
 
-RETIRE = "placement host retire --allow recorded-nova old"
+RETIRED = "placement host retire --allow recorded-nova"
+RETIRE = f"{RETIRED} old"
 SERVER, MOVE = uuid_of("server"), uuid_of("move")
 NODE, DOWN = "COMPUTE_NODE", {"state": "down"}
 #: As an evacuation leaves it.
@@ -107,37 +108,21 @@ STATES = {
         cloud().node("old", "old").aggregate("az1", ["old"]).delete_service("old")
     ),
 }
+# fmt: off
 TABLE = [
-    *(
-        Row(
-            RETIRE,
-            name,
-            6,
-            [{"status": "refused", "code": code, "reason": (words,)}],
-            unchanged=True,
-        )
-        for name, (_, code, words) in NEEDED.items()
-    ),
+    *(Row(RETIRE, name, 6, [{"status": "refused", "code": code, "reason": (words,)}],
+          unchanged=True) for name, (_, code, words) in NEEDED.items()),
     Row(RETIRE, "down", 6, ("openstack compute service set --disable", "compute service delete")),
     Row(RETIRE, "deleted", 0, "nothing is left of old: neither nova nor Placement has it"),
     Row(f"{RETIRE}er", "deleted", 1, "older: neither nova nor Placement has a host of this name"),
     Row(RETIRE, "deleted servers are not recorded", 1, "holds no response to GET /servers/detail"),
-    Row(
-        "placement host retire --allow recorded-nova new nova-neww",
-        "deleted",
-        1,
-        "nothing is left of it; similar: nova-new",
-        unchanged=True,
-    ),
-    Row(
-        "placement host retire --allow recorded-nova nova-old",
-        "no migrations",
-        0,
-        "nothing is left of nova-old",
-    ),
+    Row(f"{RETIRED} new nova-neww", "deleted", 1, "nothing is left of it; similar: nova-new",
+        unchanged=True),
+    Row(f"{RETIRED} nova-old", "no migrations", 0, "nothing is left of nova-old"),
     Row(RETIRE, "a cell that is down, and no node", 1, "nova does not show it while the cell of"),
     Row(f"{RETIRE} --dry-run", "in a host aggregate", 0, "openstack aggregate remove host az1 old"),
 ]
+# fmt: on
 
 
 @table(TABLE)

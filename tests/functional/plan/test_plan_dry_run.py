@@ -48,38 +48,24 @@ def rows_of(**statuses: str) -> list[dict[str, str]]:
 IS_SIX = {"name": "one", "status": "stale", "reason": ("VCPU:allocation_ratio=6.0",)}
 
 
-@table(
-    [
-        Row(f"{APPLY} {DRY_RUN}", "planned", 0, rows_of(one="planned", two="planned")),
-        Row(f"{APPLY} {DRY_RUN} --detailed-exitcode", "planned", 3),
-        Row(
-            f"{APPLY} {DRY_RUN}", "planned, and made", 0, rows_of(one="unchanged", two="unchanged")
-        ),
-        Row(
-            f"{APPLY} {DRY_RUN}",
-            "planned, and changed",
-            7,
-            [IS_SIX, {"name": "two", "status": "planned"}],
-            unchanged=True,
-        ),
-        Row(f"{UNDO} {DRY_RUN}", "applied", 0, rows_of(one="planned", two="planned")),
-        Row(
-            f"{UNDO} {DRY_RUN}",
-            "applied, and changed",
-            7,
-            [IS_SIX, {"name": "two", "status": "planned"}],
-            unchanged=True,
-        ),
-        Row(f"{UNDO} {DRY_RUN}", "applied, and changed", 7, (), "1 planned, 1 stale"),
-        Row(
-            f"{APPLY} {DRY_RUN}",
-            "planned, and used",
-            6,
-            [{"name": "one", "status": "refused", "reason": ("7 used",)}],
-            unchanged=True,
-        ),
-    ]
-)
+PLANNED_ROWS = rows_of(one="planned", two="planned")
+STALE = [IS_SIX, {"name": "two", "status": "planned"}]
+# fmt: off
+TABLE = [
+    Row(f"{APPLY} {DRY_RUN}", "planned", 0, PLANNED_ROWS),
+    Row(f"{APPLY} {DRY_RUN} --detailed-exitcode", "planned", 3),
+    Row(f"{APPLY} {DRY_RUN}", "planned, and made", 0, rows_of(one="unchanged", two="unchanged")),
+    Row(f"{APPLY} {DRY_RUN}", "planned, and changed", 7, STALE, unchanged=True),
+    Row(f"{UNDO} {DRY_RUN}", "applied", 0, PLANNED_ROWS),
+    Row(f"{UNDO} {DRY_RUN}", "applied, and changed", 7, STALE, unchanged=True),
+    Row(f"{UNDO} {DRY_RUN}", "applied, and changed", 7, (), "1 planned, 1 stale"),
+    Row(f"{APPLY} {DRY_RUN}", "planned, and used", 6,
+        [{"name": "one", "status": "refused", "reason": ("7 used",)}], unchanged=True),
+]
+# fmt: on
+
+
+@table(TABLE)
 def test_a_dry_run_reads_the_cloud(row: Row, openstack: OpenStack) -> None:
     row.check(openstack, STATES)
 
