@@ -27,14 +27,29 @@ class ServerState(forms.JsonObject):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class HostState(forms.JsonObject):
+    """A host as nova reported it, by the name and the UUID of its root provider.
+
+    ``service`` is ``up``, ``disabled``, ``down`` or ``none``.
+    """
+
+    name: str
+    uuid: str
+    has_node: bool
+    service: str
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Precondition(forms.JsonObject):
     """The server must still be in this state; None: nova must have no such server.
 
-    ``no_migration``: nova must not have a migration of the consumer's UUID either.
+    ``no_migration``: nova must not have a migration of the consumer's UUID either. ``host``: the
+    change is about this host, which must still be in this state, and not about a server.
     """
 
     server: ServerState | None = None
     no_migration: bool = False
+    host: HostState | None = None
 
 
 #: ``{provider uuid: its name}``

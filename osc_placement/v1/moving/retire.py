@@ -35,6 +35,7 @@ class RetireHosts(plan_command.PlanCommand):
     example = """\
 openstack placement host retire cmp-0001 --dry-run"""
 
+    uses_nova = True
     guards = (MANY, RECORDED_NOVA)
     has_default_limit = False
     table_columns: Sequence[str] = ("name", "before", "after", "status", "reason")

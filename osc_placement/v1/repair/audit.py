@@ -281,6 +281,7 @@ class AuditProviders(AuditCommand):
     """
 
     required_feature = "provider required traits"
+    uses_nova = True
     guards = (RECORDED_NOVA,)
     example = """\
 openstack placement provider audit

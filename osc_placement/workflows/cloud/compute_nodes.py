@@ -11,6 +11,7 @@ from osc_placement.client import api
 from osc_placement.model import provider
 from osc_placement.nova import servers, values
 from osc_placement.nova.api import Nova, collected
+from osc_placement.plan.change import HostState
 from osc_placement.plan.reasons import Code
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud.cloud import Cloud
@@ -56,6 +57,26 @@ def host_names(
     names |= {text: node.host for node in hosts.nodes for text in (node.uuid, node.hostname)}
     names |= {host: host for host in hosts.services | hosts.of_host().keys()}
     return frozenset(names.get(text, text) for text in requested)
+
+
+class HostStates:
+    """The states of hosts on which changes are planned."""
+
+    def __init__(self, hosts: values.Hosts) -> None:
+        self._nodes = {key: node for node in hosts.nodes for key in (node.hostname, node.host)}
+        self._nodes |= {node.uuid: node for node in hosts.nodes}
+        self._services = {service.host: service for service in hosts.compute_services}
+
+    def of(self, name: str, uuid: str) -> HostState:
+        """The state of the host of a root provider with this name and UUID."""
+        node = self._nodes.get(uuid) or self._nodes.get(name)
+        names = (node.host,) if node else (name, name.partition(".")[0])
+        service = next((self._services[it] for it in names if it in self._services), None)
+        status = "none"
+        if service is not None:
+            status = "up" if service.is_enabled else "disabled"
+            status = status if service.is_up else "down"
+        return HostState(name, uuid, node is not None, status)
 
 
 class Doubt(NamedTuple):

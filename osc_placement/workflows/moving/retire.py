@@ -324,6 +324,8 @@ def _changes(reading: Cloud, root: provider.Provider) -> Iterator[change.Change[
     """
     tree = reading.trees[root.uuid]
     gone = {item.uuid for item in tree}
+    host = compute_nodes.HostStates(reading.hosts).of(root.name, root.uuid)
+    precondition = change.Precondition(host=host)
     for uuid in _consumers_of(reading, root.uuid):
         before = reading.consumer(uuid)
         kept = {key: item for key, item in before.allocations.items() if key not in gone}
@@ -332,6 +334,7 @@ def _changes(reading: Cloud, root: provider.Provider) -> Iterator[change.Change[
         yield dataclasses.replace(
             allocations.planned(server.name or uuid, before, after, stage=_CONSUMERS),
             reason=f"it was evacuated to {server.host}",
+            precondition=precondition,
             group=root.uuid,
         )
     ordered = list(provider.ProviderTree(tree).walk())
@@ -374,6 +377,7 @@ def _changes(reading: Cloud, root: provider.Provider) -> Iterator[change.Change[
                     after_state,
                     stage=stage,
                     reason="nova has no compute node of it",
+                    precondition=precondition,
                     group=root.uuid,
                 )
 

@@ -8,7 +8,7 @@ from typing import Any
 
 from osc_placement.testing import Cloud, nova, uuid_of
 from tests.support.peer.shell import OpenStack
-from tests.support.rows import Row, State, table
+from tests.support.rows import Row, State, one_line, table
 
 RETIRED = "placement host retire --allow recorded-nova"
 RETIRE = f"{RETIRED} old"
@@ -141,3 +141,17 @@ def test_what_nova_left_is_deleted_and_undo_restores_it(openstack: OpenStack) ->
     undone = EVACUATED.run(openstack, "placement plan undo undo.json --allow recorded-nova")
     assert undone.code == 0, undone
     assert openstack.target.state() == before
+
+
+def test_a_stored_plan_deletes_no_host_that_nova_has_again(openstack: OpenStack) -> None:
+    gone, back = state(node=False), state()
+    gone.arrange(openstack)
+    assert gone.run(openstack, f"{RETIRE} --dry-run --plan-out plan.json").code == 0
+    before = openstack.target.state()
+    for dry_run in ("--dry-run", ""):
+        line = f"placement plan apply plan.json --allow recorded-nova {dry_run}"
+        outcome = back.run(openstack, line)
+        assert outcome.code == 7, outcome
+        assert "nova has a compute node of it now" in one_line(outcome.stdout), outcome
+        assert openstack.target.state() == before
+    assert gone.run(openstack, "placement plan apply plan.json --allow recorded-nova").code == 0

@@ -15,7 +15,7 @@ from osc_placement.plan import reasons
 from osc_placement.workflows.repair import findings
 from tests.support import embedded
 from tests.support.peer import shell, target as targets
-from tests.support.rows import Absent, Row, State, table
+from tests.support.rows import Absent, Row, State, one_line, table
 
 pytestmark = pytest.mark.usefixtures("sample")
 
@@ -249,3 +249,22 @@ def test_a_pci_device_out_of_spec_is_found_while_a_server_uses_it(
     openstack: shell.OpenStack, row: Row
 ) -> None:
     row.check(openstack, STATES)
+
+
+def test_a_stored_repair_is_not_made_for_a_host_that_nova_has_enabled_again(
+    openstack: shell.OpenStack,
+) -> None:
+    def cloud(status: str) -> State:
+        return State(testing.Cloud().compute("one", service={"status": status}, VCPU=8))
+
+    cloud("disabled").arrange(openstack)
+    options = "--repair --only wrong-status --allow recorded-nova --dry-run --plan-out plan.json"
+    assert cloud("disabled").run(openstack, f"{AUDIT} {options}").code in (0, 3)
+    before = openstack.target.state()
+    apply = "placement plan apply plan.json --allow recorded-nova"
+    outcome = cloud("enabled").run(openstack, apply)
+    assert outcome.code == 7, outcome
+    assert "nova-compute is up, it was disabled" in one_line(outcome.stdout), outcome
+    assert openstack.target.state() == before
+    assert cloud("disabled").run(openstack, apply).code == 0
+    assert openstack.target.state() != before

@@ -16,9 +16,10 @@ from typing import Any
 
 from osc_placement import errors
 from osc_placement.model import allocation
+from osc_placement.model.name import and_more
 from osc_placement.nova import api, servers, values
-from osc_placement.plan.change import Change, Precondition, ServerState
-from osc_placement.workflows.cloud import server_moves
+from osc_placement.plan.change import Change, HostState, Precondition, ServerState
+from osc_placement.workflows.cloud import compute_nodes, server_moves
 from osc_placement.workflows.repair.allocations import expected
 
 LOG = logging.getLogger(__name__)
@@ -36,6 +37,8 @@ _OLD = datetime.timedelta(hours=1)
 _MISSING = "nova has no such server any more"
 _DELETED = "it was deleted"
 _CREATED = "nova has a {what} of this UUID now"
+_NODE = "nova has a compute node of it now"
+_NO_NODE = "nova has no compute node of it any more"
 _CHANGED = "nova has changed it since: {what} is {now}, it was {before}"
 
 #: The consumer types that nova sets. Older versions set none: then the type is ``unknown``.
@@ -82,8 +85,9 @@ class NovaPreconditions:
     older servers than the plan, or lacks some.
     Requests: to nova, at most every two seconds, one per 1000 servers and one per 1000
     migrations that changed since ``planned``. For a stored or old plan all servers the first
-    time, and one for each server of a change that is not listed. All migrations once if a change
-    requires that there is none. A recording is read once.
+    time, and one for each server of a change that is not listed; the compute services and the
+    hypervisors once, if a change is about a host. All migrations once if a change requires that
+    there is none. A recording is read once.
     """
 
     def __init__(
@@ -103,6 +107,7 @@ class NovaPreconditions:
         self._servers: dict[str, values.Server] = {}
         self._open_migrations: Mapping[str, values.Migration] = {}
         self._migrations: frozenset[str] | None = None
+        self._hosts: values.Hosts | None = None
 
     def __call__(self, change: Change[Any]) -> str:
         """Why the precondition of a change is not met; empty if it is met, or without one.
@@ -112,6 +117,8 @@ class NovaPreconditions:
         precondition, uuid = change.precondition, change.subject.uuid
         if precondition is None:
             return ""
+        if precondition.host is not None:
+            return self._why_other_host(precondition.host) if self._is_old else ""
         with self._lock:
             self._refresh()
             server = self._servers.get(uuid)
@@ -131,6 +138,22 @@ class NovaPreconditions:
         if reason:
             LOG.info("%s: precondition not met: %s", uuid, reason)
         return reason
+
+    def _why_other_host(self, before: HostState) -> str:
+        """What nova has changed in a host since the plan; empty if nothing."""
+        with self._lock:
+            if self._hosts is None:
+                self._hosts = servers.read_hosts(self._nova)
+                self._host_states = compute_nodes.HostStates(self._hosts)
+        hidden = and_more(sorted(self._hosts.unreachable))
+        if hidden and not before.has_node:
+            return f"the cell of {hidden} is down: nova cannot list its compute nodes"
+        now = self._host_states.of(before.name, before.uuid)
+        if now.has_node != before.has_node:
+            return _NODE if now.has_node else _NO_NODE
+        if now.service == before.service:
+            return ""
+        return _CHANGED.format(what="nova-compute", now=now.service, before=before.service)
 
     def _why_in_nova(self, change: Change[Any], server: values.Server | None) -> str:
         """Why the consumer of a change may be in use; empty if it is left over."""

@@ -16,7 +16,7 @@ from osc_placement.neutron.api import Neutron
 from osc_placement.nova.api import Nova
 from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import memberships
-from osc_placement.workflows.cloud.compute_nodes import host_names
+from osc_placement.workflows.cloud.compute_nodes import HostStates, host_names
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.repair import findings
 from osc_placement.workflows.repair.findings import UNKNOWN, AuditResult, Finding
@@ -63,11 +63,14 @@ def find(snapshot: ProviderSnapshot) -> list[ProviderFinding]:
 
 def plan_repair(snapshot: ProviderSnapshot, chosen: Iterable[ProviderFinding]) -> plan.Plan:
     """One change of traits per provider, for all its repairs; other findings are not in it."""
-    return findings.plan_repair(chosen, lambda repairs: _change(snapshot, repairs))
+    states = HostStates(snapshot.hosts)
+    return findings.plan_repair(chosen, lambda repairs: _change(snapshot, states, repairs))
 
 
 def _change(
-    snapshot: ProviderSnapshot, repairs: Sequence[tuple[ProviderFinding, Mapping[str, bool]]]
+    snapshot: ProviderSnapshot,
+    states: HostStates,
+    repairs: Sequence[tuple[ProviderFinding, Mapping[str, bool]]],
 ) -> change.Change[Any]:
     subject = repairs[0][0].subject
     traits = {name: has for _, repair in repairs for name, has in repair.items()}
@@ -78,6 +81,7 @@ def _change(
         memberships.Traits(traits),
         snapshot.providers[subject.uuid].generation,
         "; ".join(item.code for item, _ in repairs),
+        precondition=change.Precondition(host=states.of(*subject)),
     )
 
 
