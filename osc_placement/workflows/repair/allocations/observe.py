@@ -371,9 +371,9 @@ class HealReader:
         A recording of listings alone has no answer.
         """
         nova = self._nova
-        asked = [it for it in uuids if nova_api.can_answer(nova, nova_servers.server_path(it))]
+        shown = [it for it in uuids if nova_api.can_answer(nova, nova_servers.server_path(it))]
         show = functools.partial(nova_servers.server, nova)
-        answers, failed = self._reader.readable(show, asked, "looking for servers")
+        answers, failed = self._reader.readable(show, shown, "looking for servers")
         cloud.set_servers(
             {uuid: server for uuid, server in answers.items() if server and not server.is_deleted}
         )
