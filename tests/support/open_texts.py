@@ -37,7 +37,9 @@ MODULES = (
 )
 
 #: The names of fields, lists and functions whose texts are left open by an answer.
-FIELDS = frozenset({"doubts", "doubtful", "not_checked", "notes", "problem", "unknown"})
+FIELDS = frozenset(
+    {"doubts", "doubtful", "not_checked", "notes", "problem", "servers_problem", "unknown"}
+)
 
 #: Of text that somebody reads, not a separator or a name.
 _WORDS = re.compile("[a-z]{2}.* | .*[a-z]{2}")

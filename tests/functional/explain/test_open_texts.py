@@ -199,6 +199,7 @@ _TPM_OF_33 = (
     *("COMPUTE_SECURITY_TPM_SECRET_SECURITY_DEPLOYMENT",),
 )
 
+# fmt: off
 #: ``{template: its clouds}``: a text that can turn a yes into a no.
 WHETHER: Mapping[str, tuple[Case, ...]] = {
     "compute services: nova was not read, so a host may be down, disabled or missing in nova": (
@@ -216,154 +217,86 @@ WHETHER: Mapping[str, tuple[Case, ...]] = {
         Case(_without(_NODES), (*_SMALL, CHECK), "compute services: "),
     ),
     "{}: nova does not show {}": (
-        Case(
-            lambda cloud: cloud.flavor(**_NUMA),
-            _of_flavor(EXPLAIN, SHOW, AUDIT),
-            "free CPUs and memory pages of the host's NUMA nodes",
-        ),
+        Case(lambda cloud: cloud.flavor(**_NUMA), _of_flavor(EXPLAIN, SHOW, AUDIT),
+             "free CPUs and memory pages of the host's NUMA nodes"),
         Case(lambda cloud: cloud.specs(**_NUMA), (CHECK, DRAIN), "hw:numa_nodes: nova does not"),
         Case(
             lambda cloud: cloud.flavor(**_PCI), _of_flavor(EXPLAIN), "free PCI devices of the host"
         ),
         Case(lambda cloud: cloud.specs(**_PCI), (CHECK, DRAIN), "free PCI devices of the host"),
-        Case(
-            lambda cloud: cloud.flavor(capabilities__cpu_info="x"),
-            _of_flavor(EXPLAIN, SHOW, AUDIT),
-            "capabilities:cpu_info: nova does not show the capabilities",
-        ),
-        Case(
-            lambda cloud: cloud.image(hw_architecture="aarch64"),
-            (f"{EXPLAIN} --flavor small --image odd",),
-            "hw_architecture: nova does not show the architectures",
-        ),
-        Case(
-            lambda cloud: cloud.aggregate(max_io_ops_per_host="2"),
-            _SMALL[:1],
-            "max_io_ops_per_host",
-        ),
-        Case(
-            lambda cloud: cloud.answers.update(
-                {
-                    _AGGREGATES: {"aggregates": []},
-                    "GET /v2.1/os-availability-zone": {
-                        "availabilityZoneInfo": [{"zoneName": "plain", "hosts": {}}]
-                    },
-                }
-            ),
-            (f"{EXPLAIN} --flavor small --availability-zone plain",),
-            "plain: nova does not show the zone",
-        ),
+        Case(lambda cloud: cloud.flavor(capabilities__cpu_info="x"),
+             _of_flavor(EXPLAIN, SHOW, AUDIT),
+             "capabilities:cpu_info: nova does not show the capabilities"),
+        Case(lambda cloud: cloud.image(hw_architecture="aarch64"),
+             (f"{EXPLAIN} --flavor small --image odd",),
+             "hw_architecture: nova does not show the architectures"),
+        Case(lambda cloud: cloud.aggregate(max_io_ops_per_host="2"), _SMALL[:1],
+             "max_io_ops_per_host"),
+        Case(lambda cloud: cloud.answers.update({_AGGREGATES: {"aggregates": []},
+             "GET /v2.1/os-availability-zone": {"availabilityZoneInfo": [{"zoneName": "plain",
+             "hosts": {}}]}}), (f"{EXPLAIN} --flavor small --availability-zone plain",),
+             "plain: nova does not show the zone"),
         Case(lambda c: c.enable("IoOpsFilter"), _SMALL[:1], "IoOpsFilter", _NOVA_CONF),
     ),
     "{}: whether their alias is live_migratable stands in nova.conf (--nova-conf)": (
         Case(lambda cloud: cloud.specs(**_PCI), (CHECK, DRAIN), "whether their alias is live"),
     ),
     "the project is not known, and the host accepts only some": (
-        Case(
-            lambda cloud: cloud.aggregate(filter_tenant_id="somebody"),
-            _SMALL[:1],
-            "the project is not known",
-        ),
+        Case(lambda cloud: cloud.aggregate(filter_tenant_id="somebody"), _SMALL[:1],
+             "the project is not known"),
     ),
     "the name of the flavor is not known, and the host accepts only some": (
-        Case(
-            lambda cloud: (
-                cloud.aggregate(instance_type="m1"),
-                cloud.answers[_SERVERS]["servers"][0]["flavor"].update(original_name=None),
-            ),
-            (EXPLAIN_SERVER,),
-            "the name of the flavor",
-        ),
+        Case(lambda cloud: (cloud.aggregate(instance_type="m1"),
+             cloud.answers[_SERVERS]["servers"][0]["flavor"].update(original_name=None)),
+             (EXPLAIN_SERVER,), "the name of the flavor"),
     ),
     "the possible releases of nova send different requests": (
-        Case(
-            lambda cloud: (
-                cloud.version("2.96"),
-                cloud.specs(hw__tpm_version="2.0", hw__tpm_model="tpm-crb"),
-                cloud.traits("target", "COMPUTE_SECURITY_TPM_2_0"),
-            ),
-            (CHECK, DRAIN),
-            "different requests",
-        ),
+        Case(lambda cloud: (cloud.version("2.96"), cloud.specs(hw__tpm_version="2.0",
+             hw__tpm_model="tpm-crb"), cloud.traits("target", "COMPUTE_SECURITY_TPM_2_0")),
+             (CHECK, DRAIN), "different requests"),
     ),
     "the properties of its volume's image: nova does not show them": (
-        Case(
-            lambda cloud: [node.pop("cpu_info") for node in cloud.answers[_NODES]["hypervisors"]],
-            (CHECK, DRAIN, EXPLAIN_SERVER),
-            "the properties of its volume's image",
-        ),
+        Case(lambda cloud: [node.pop("cpu_info") for node in cloud.answers[_NODES]["hypervisors"]],
+             (CHECK, DRAIN, EXPLAIN_SERVER), "the properties of its volume's image"),
         # A host with the trait may have a server with a virtual TPM.
-        Case(
-            lambda cloud: (
-                cloud.version("2.103"),
-                cloud.traits("full", "COMPUTE_SECURITY_TPM_2_0"),
-            ),
-            (CHECK, DRAIN, f"{EXPLAIN_SERVER} --for live-migrate"),
-            "the properties of its volume's image",
-        ),
+        Case(lambda cloud: (cloud.version("2.103"), cloud.traits("full",
+             "COMPUTE_SECURITY_TPM_2_0")), (CHECK, DRAIN, f"{EXPLAIN_SERVER} --for live-migrate"),
+             "the properties of its volume's image"),
     ),
     "whether its guest runs: nova does not show its power state": (
-        Case(
-            lambda cloud: cloud.server(**{"OS-EXT-STS:power_state": None}),
-            (CHECK, DRAIN, f"{EXPLAIN_SERVER} --for live-migrate"),
-            "whether its guest runs",
-        ),
+        Case(lambda cloud: cloud.server(**{"OS-EXT-STS:power_state": None}),
+             (CHECK, DRAIN, f"{EXPLAIN_SERVER} --for live-migrate"), "whether its guest runs"),
     ),
     "whether a share is attached: {}": (
-        Case(
-            lambda cloud: (
-                cloud.version("2.100"),
-                cloud.traits("full", "COMPUTE_MEM_BACKING_FILE"),
-            ),
-            (CHECK, DRAIN, f"{EXPLAIN_SERVER} --for migrate"),
-            "whether a share is attached",
-        ),
+        Case(lambda cloud: (cloud.version("2.100"), cloud.traits("full",
+             "COMPUTE_MEM_BACKING_FILE")), (CHECK, DRAIN, f"{EXPLAIN_SERVER} --for migrate"),
+             "whether a share is attached"),
     ),
     "whether every nova-compute can move the vDPA port {} live: nova does not show the versions of"
     " its services": (
-        Case(
-            lambda cloud: (cloud.version("2.95"), cloud.port(vnic_type="vdpa")),
-            (CHECK, DRAIN, f"{EXPLAIN_SERVER} --for live-migrate"),
-            "the vDPA port",
-        ),
+        Case(lambda cloud: (cloud.version("2.95"), cloud.port(vnic_type="vdpa")),
+             (CHECK, DRAIN, f"{EXPLAIN_SERVER} --for live-migrate"), "the vDPA port"),
     ),
     "whether every nova-compute is of nova 33 or later, as a virtual TPM needs: nova does not show"
     " it": (
-        Case(
-            lambda cloud: (
-                cloud.version("2.103"),
-                cloud.specs(hw__tpm_version="2.0", hw__tpm_secret_security="host"),
-                *(cloud.traits(name, *_TPM_OF_33) for name in ("full", "target")),
-            ),
-            (CHECK, DRAIN, f"{EXPLAIN_SERVER} --for live-migrate"),
-            "of nova 33 or later",
-        ),
+        Case(lambda cloud: (cloud.version("2.103"), cloud.specs(hw__tpm_version="2.0",
+             hw__tpm_secret_security="host"), *(cloud.traits(name,
+             *_TPM_OF_33) for name in ("full", "target"))),
+             (CHECK, DRAIN, f"{EXPLAIN_SERVER} --for live-migrate"), "of nova 33 or later"),
     ),
     "whether nova 33 changes hw:tpm_secret_security": (
-        Case(
-            lambda cloud: (
-                cloud.version("2.103"),
-                cloud.specs(hw__tpm_version="2.0", hw__tpm_secret_security="host"),
-                cloud.flavor(hw__tpm_version="2.0", hw__tpm_secret_security="deployment"),
-                cloud.traits("target", *_TPM_OF_33),
-            ),
-            (f"{EXPLAIN_SERVER} --for resize --to-flavor odd",),
-            "whether nova 33 changes",
-        ),
+        Case(lambda cloud: (cloud.version("2.103"), cloud.specs(hw__tpm_version="2.0",
+             hw__tpm_secret_security="host"), cloud.flavor(hw__tpm_version="2.0",
+             hw__tpm_secret_security="deployment"), cloud.traits("target", *_TPM_OF_33)),
+             (f"{EXPLAIN_SERVER} --for resize --to-flavor odd",), "whether nova 33 changes"),
     ),
     "whether an earlier move of the server is over: {}": (
-        Case(
-            _without(_MIGRATIONS),
-            (f"{EXPLAIN_SERVER} --for migrate",),
-            "whether an earlier move of the server is over",
-        ),
+        Case(_without(_MIGRATIONS), (f"{EXPLAIN_SERVER} --for migrate",),
+             "whether an earlier move of the server is over"),
     ),
     "the server: {}": (
-        Case(
-            lambda cloud: cloud.move("running", None),
-            (f"{EXPLAIN_SERVER} --for migrate",),
-            "the server: its ",
-        ),
+        Case(lambda cloud: cloud.move("running", None), (f"{EXPLAIN_SERVER} --for migrate",),
+             "the server: its "),
     ),
     "nova does not show the number of servers on the host": (
         Case(lambda c: c.enable("NumInstancesFilter"), _SMALL[:1], "number of servers", _NOVA_CONF),
@@ -378,38 +311,22 @@ WHETHER: Mapping[str, tuple[Case, ...]] = {
         Case(lambda c: c.enable("MyOwnFilter"), _SMALL[:1], "MyOwnFilter", _NOVA_CONF),
     ),
     "the compute nodes of the hosts were not read": (
-        Case(
-            lambda cloud: (
-                cloud.enable("AggregateImagePropertiesIsolation"),
-                _without(_NODES)(cloud),
-            ),
-            _SMALL[:1],
-            "the compute nodes of the hosts",
-            _NOVA_CONF,
-        ),
+        Case(lambda cloud: (cloud.enable("AggregateImagePropertiesIsolation"),
+             _without(_NODES)(cloud)), _SMALL[:1], "the compute nodes of the hosts", _NOVA_CONF),
     ),
     "{}: nova.conf says whether it is enabled": (
         Case(lambda cloud: cloud.flavor(ssd="true"), _of_flavor(EXPLAIN), "nova.conf says"),
     ),
     "{} differ, and nova does not show which one it is": (
-        Case(
-            lambda cloud: (
-                cloud.answers.update({"GET /v2.1/": {"version": {"version": "2.96"}}}),
-                cloud.aggregate(filter_tenant_id2="somebody"),
-            ),
-            (f"{EXPLAIN} --flavor small --project {LOST}",),
-            "nova 29 and nova 30 differ",
-        ),
+        Case(lambda cloud: (cloud.answers.update({"GET /v2.1/": {"version": {"version": "2.96"}}}),
+             cloud.aggregate(filter_tenant_id2="somebody")),
+             (f"{EXPLAIN} --flavor small --project {LOST}",), "nova 29 and nova 30 differ"),
     ),
     "nova {} refuses it: {}": (
-        Case(
-            lambda cloud: (
-                cloud.answers.update({"GET /v2.1/": {"version": {"version": "2.96"}}}),
-                cloud.image(hw_firmware_stateless="true"),
-            ),
-            (f"{EXPLAIN} --flavor small --image odd", f"{SHOW} --flavor small --image odd"),
-            "nova 30 refuses it",
-        ),
+        Case(lambda cloud: (cloud.answers.update({"GET /v2.1/": {"version": {"version": "2.96"}}}),
+             cloud.image(hw_firmware_stateless="true")),
+             (f"{EXPLAIN} --flavor small --image odd", f"{SHOW} --flavor small --image odd"),
+             "nova 30 refuses it"),
     ),
     "server groups: {}": (
         Case(_without(_GROUPS), (CHECK, f"{SHOW} --flavor small --keep 1"), "server groups: "),
@@ -429,28 +346,18 @@ WHETHER: Mapping[str, tuple[Case, ...]] = {
         ),
     ),
     "the disk format and {}": (
-        Case(
-            lambda cloud: cloud.server(image={"id": "gone", "properties": {}}),
-            (CHECK, EXPLAIN_SERVER, f"{EXPLAIN_SERVER} --for migrate", DRAIN),
-            "the disk format and the properties of image gone",
-            "--filter image-type",
-        ),
+        Case(lambda cloud: cloud.server(image={"id": "gone", "properties": {}}),
+             (CHECK, EXPLAIN_SERVER, f"{EXPLAIN_SERVER} --for migrate", DRAIN),
+             "the disk format and the properties of image gone", "--filter image-type"),
     ),
     "the devices of the PCI alias {} are not in the query: [pci]{}": (
-        Case(
-            lambda cloud: (cloud.specs(**_PCI), cloud.conf("[pci]\n")),
-            (CHECK, EXPLAIN_SERVER),
-            "[pci]alias has no nic",
-            _NOVA_CONF,
-        ),
+        Case(lambda cloud: (cloud.specs(**_PCI), cloud.conf("[pci]\n")), (CHECK, EXPLAIN_SERVER),
+             "[pci]alias has no nic", _NOVA_CONF),
     ),
     "the devices of the PCI alias {} are not in the query: only nova.conf (--nova-conf) says what"
     " an alias requests": (
-        Case(
-            lambda cloud: cloud.flavor(**_PCI),
-            _of_flavor(EXPLAIN, SHOW, AUDIT),
-            "the devices of the PCI alias nic",
-        ),
+        Case(lambda cloud: cloud.flavor(**_PCI), _of_flavor(EXPLAIN, SHOW, AUDIT),
+             "the devices of the PCI alias nic"),
         Case(lambda cloud: cloud.specs(**_PCI), (CHECK,), "the devices of the PCI alias nic"),
     ),
     "the devices of the PCI alias {} are not in the query: nova requests them from Placement only"
@@ -485,117 +392,70 @@ WHETHER: Mapping[str, tuple[Case, ...]] = {
         ),
     ),
     "traits, zones and aggregates of server {}: {}": (
-        Case(
-            lambda cloud: cloud.answers[_SERVERS]["servers"].append(
-                {
-                    "id": SERVER,
-                    "status": "UNKNOWN",
-                    "tenant_id": cloud.answers[_SERVERS]["servers"].pop(0)["tenant_id"],
-                }
-            ),
-            (CHECK,),
-            "its cell is down",
-        ),
+        Case(lambda cloud: cloud.answers[_SERVERS]["servers"].append({"id": SERVER,
+             "status": "UNKNOWN",
+             "tenant_id": cloud.answers[_SERVERS]["servers"].pop(0)["tenant_id"]}), (CHECK,),
+             "its cell is down"),
     ),
     "traits, zones and aggregates of {}, which nova does not list: 'openstack placement allocation"
     " audit' says what they are": (
-        Case(
-            lambda cloud: cloud.allocate("full", LOST, 1),
-            (CHECK,),
-            "which nova does not list",
-        ),
+        Case(lambda cloud: cloud.allocate("full", LOST, 1), (CHECK,), "which nova does not list"),
     ),
     "whether nova moves {}: 'openstack placement host check' says why not": (
-        Case(
-            lambda cloud: cloud.move("running", "migrating"),
-            (f"{SHOW} --flavor small --keep 1",),
-            "whether nova moves",
-        ),
+        Case(lambda cloud: cloud.move("running", "migrating"),
+             (f"{SHOW} --flavor small --keep 1",), "whether nova moves"),
     ),
     "without allocations": (
-        Case(
-            lambda cloud: cloud.answers[_SERVERS]["servers"].append(_server(LOST, "full")),
-            (CHECK, f"{SHOW} --flavor small --keep 1"),
-            "1 server without allocations: ",
-        ),
+        Case(lambda cloud: cloud.answers[_SERVERS]["servers"].append(_server(LOST, "full")),
+             (CHECK, f"{SHOW} --flavor small --keep 1"), "1 server without allocations: "),
     ),
     "with allocations on other hosts only": (
-        Case(
-            lambda cloud: (
-                cloud.answers[_SERVERS]["servers"].append(_server(LOST, "full")),
-                cloud.allocate("target", LOST),
-            ),
-            (CHECK,),
-            "1 server with allocations on other hosts only: ",
-        ),
+        Case(lambda cloud: (cloud.answers[_SERVERS]["servers"].append(_server(LOST, "full")),
+             cloud.allocate("target", LOST)), (CHECK,),
+             "1 server with allocations on other hosts only: "),
     ),
     "{}: nova has it on {}, and lists no compute node of this host": (
-        Case(
-            lambda cloud: cloud.server(**{"OS-EXT-SRV-ATTR:host": "nova-other"}),
-            (CHECK,),
-            "lists no compute node of this host",
-        ),
+        Case(lambda cloud: cloud.server(**{"OS-EXT-SRV-ATTR:host": "nova-other"}), (CHECK,),
+             "lists no compute node of this host"),
     ),
     "look for the guest on {} (virsh list --all)": (
-        Case(
-            lambda cloud: (
-                cloud.move("error", None),
-                cloud.answers[_MIGRATIONS]["migrations"][0].update(migration_type="migration"),
-                cloud.server(
-                    **{
-                        "OS-EXT-STS:vm_state": "error",
-                        "OS-EXT-SRV-ATTR:host": "nova-target",
-                        "OS-EXT-SRV-ATTR:hypervisor_hostname": "target",
-                    }
-                ),
-                cloud.allocate("target", SERVER),
-            ),
-            (CHECK, "placement host check target"),
-            "look for the guest on nova-full and nova-target (virsh list --all)",
-        ),
+        Case(lambda cloud: (cloud.move("error", None),
+             cloud.answers[_MIGRATIONS]["migrations"][0].update(migration_type="migration"),
+             cloud.server(**{"OS-EXT-STS:vm_state": "error", "OS-EXT-SRV-ATTR:host": "nova-target",
+             "OS-EXT-SRV-ATTR:hypervisor_hostname": "target"}), cloud.allocate("target", SERVER)),
+             (CHECK, "placement host check target"),
+             "look for the guest on nova-full and nova-target (virsh list --all)"),
     ),
     "{}; if nova says this still after ten minutes: {}": (
-        Case(
-            lambda cloud: (
-                cloud.move("completed", "migrating"),
-                cloud.allocate("full", MOVE),
-                cloud.allocate("target", SERVER),
-            ),
-            (CHECK, "placement host check target"),
-            "if nova says this still after ten minutes: correct the server's host",
-        ),
+        Case(lambda cloud: (cloud.move("completed", "migrating"), cloud.allocate("full", MOVE),
+             cloud.allocate("target", SERVER)), (CHECK, "placement host check target"),
+             "if nova says this still after ten minutes: correct the server's host"),
     ),
     "whether any {} may fail after the plan": (
         Case(_with_third_host, (f"{DRAIN} --keep 1",), "whether any 1 host may fail after"),
     ),
     "the rules of other releases than {}": (
-        Case(
-            lambda cloud: (
-                cloud.answers.update({"GET /v2.1/": {"version": {"version": "2.96"}}}),
-                cloud.flavor(hw__tpm_version="2.0", hw__tpm_model="tpm-crb"),
-                cloud.traits("target", "COMPUTE_SECURITY_TPM_2_0", "COMPUTE_SECURITY_TPM_CRB"),
-            ),
-            (f"{ROOM} --flavor odd",),
-            "the rules of other releases than nova 30",
-        ),
+        Case(lambda cloud: (cloud.answers.update({"GET /v2.1/": {"version": {"version": "2.96"}}}),
+             cloud.flavor(hw__tpm_version="2.0", hw__tpm_model="tpm-crb"), cloud.traits("target",
+             "COMPUTE_SECURITY_TPM_2_0", "COMPUTE_SECURITY_TPM_CRB")), (f"{ROOM} --flavor odd",),
+             "the rules of other releases than nova 30"),
     ),
     "placement allocation audit": (
-        Case(
-            lambda cloud: (
-                cloud.move("accepted", None),
-                cloud.allocate("full", MOVE),
-            ),
-            (CHECK, "placement host check target"),
-            "placement allocation audit --host",
-        ),
+        Case(lambda cloud: (cloud.move("accepted", None), cloud.allocate("full", MOVE)),
+             (CHECK, "placement host check target"), "placement allocation audit --host"),
     ),
 }
+# fmt: on
 
 #: ``{template: its test}``: a text that can turn a yes, of a fault that a file cannot have.
 OF_A_SERVICE = {
     "how many candidates Placement returns to nova: {}": (
         "unit/workflows/explain/test_flavor_audit.py",
         "test_a_flavor_whose_query_is_too_much_for_a_service_has_the_hosts_of_the_wide_read",
+    ),
+    "server group {}: it was not read when the steps were chosen": (
+        "functional/moving/test_balance.py",
+        "test_server_groups_that_were_not_read_at_first_are_a_doubt_about_the_steps",
     ),
 }
 
