@@ -60,18 +60,16 @@ def seed(
     with _locked(lab):
         database.reset(lab, database.EMPTY)
         with _timed("seeded"):
-            arguments = (str(lab.folder), str(lab.first_port), str(hosts), str(servers), kinds)
-            program = lab.program("python")
-            lab.run(
-                program,
-                "-m",
-                "lab.seed",
-                *arguments,
-                log="seed.log",
-                PYTHONPATH=str(place.ROOT),
-            )
+            fill(lab, hosts, servers, kinds)
         database.save(lab, state)
         lab.write(f"saved/{state}/seeded-by", _seeding())
+
+
+def fill(lab: place.Place, hosts: int, servers: int, kinds: str) -> None:
+    """Fill the databases with the Python of their services."""
+    arguments = (str(lab.folder), str(lab.first_port), str(hosts), str(servers), kinds)
+    program = lab.program("python")
+    lab.run(program, "-m", "lab.seed", *arguments, log="seed.log", PYTHONPATH=str(place.ROOT))
 
 
 def is_seeded(lab: place.Place, state: str = database.SEEDED) -> bool:

@@ -17,6 +17,8 @@ MODULES = {
     "placement": "placement.wsgi.api",
     "nova": "nova.wsgi.osapi_compute",
 }
+#: Before 2025.1.
+OLDER = {"placement": "placement.wsgi", "nova": "nova.api.openstack.compute.wsgi"}
 NAME, PORT, WORKERS, ACCESS = sys.argv[1:]
 # The services parse sys.argv.
 sys.argv = [f"lab-{NAME}"]
@@ -47,7 +49,10 @@ class Server(base.BaseApplication):
                 self.cfg.set(key, value)
 
     def load(self) -> Any:
-        return importlib.import_module(MODULES[NAME]).application
+        try:
+            return importlib.import_module(MODULES[NAME]).application
+        except ModuleNotFoundError:
+            return importlib.import_module(OLDER[NAME]).init_application()
 
 
 Server().run()

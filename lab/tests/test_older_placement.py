@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The commands on Placement 11 (2024.1) and 14 (2025.2), beside the release of the tests.
+"""The commands on Placement 11 (2024.1) and 14 (2025.2), and on nova 29, beside those of the tests.
 
 Over the API each runs as a service, with the standard traits of its time, beside
 openstack-placement 16, with the same sample cloud, and gets the same commands. Without a service
 the extra ``offline`` is installed beside each. The first run installs about 150 packages for each
-release.
+release. A cloud of Placement 11 and nova 29 has the seed of the lab, and runs in the place of the
+lab's.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from typing import Any
 
 import pytest
 
-from lab import install, place
+from lab import configure, database, install, lifecycle, place, process as services
+from lab.tests import conftest
 from osc_placement.scheduling import releases
 from tests.support.peer import process, shell, target as targets
 
@@ -205,3 +207,76 @@ def test_fewer_allocations_on_a_host_over_its_capacity_need_placement_14(
         ended = run(f"resource provider allocation unset {SERVER} --resource-class DISK_GB")
         assert ended.code == (0 if release >= 14 else 1), ended
         assert ("a Placement older than 2025.2 refuses" in ended.stderr) is (release < 14), ended
+
+
+SERVICES = ("placement", "nova")
+_RULES = "nova 29 has other rules: no OWNER_NOVA, and no live migration with PCI devices"
+_IMAGE = "its API does not show the properties of an image, and glance does not have this one"
+#: ``{nova, with the Placement of its release: {command: why its answer is another}}``.
+WHOLE: Mapping[int, Mapping[str, str]] = {
+    29: {
+        "trait list": _LACKS,
+        "allocation candidate explain --flavor t1.missing --nearest 1": _RULES,
+        f"allocation candidate explain --server {SERVER}": f"{_RULES}; {_IMAGE}",
+        f"allocation candidate explain --server {SERVER} --for live-migrate --to-host cmp-0003": (
+            f"{_RULES}; {_IMAGE}"
+        ),
+        "placement health show": f"{_RULES}; {_IMAGE}",
+        "placement allocation audit": _IMAGE,
+        "placement allocation audit --repair --allow many": _IMAGE,
+        "placement allocation heal --dry-run": _IMAGE,
+        "placement allocation heal": _IMAGE,
+        "placement flavor audit": _RULES,
+        "placement capacity show --flavor m1.large --keep 1": f"{_RULES}; {_IMAGE}",
+        "placement capacity make-room --flavor m1.large": _RULES,
+        "placement server check": f"{_RULES}; {_IMAGE}",
+        "placement upgrade check --from 2026.1 --to 2026.2": _RULES,
+    }
+}
+
+
+@contextlib.contextmanager
+def older_cloud(lab: place.Place, nova: int, folder: pathlib.Path) -> Iterator[place.Place]:
+    """Placement and nova of a release with the seed of the lab, at the addresses of the lab's."""
+    packages = (
+        *install.NOVA_RELEASES[nova],
+        f"openstack-placement=={nova - NOVA_MINUS_PLACEMENT}.*",
+        *("oslo.policy<6", f"os-traits=={releases.OS_TRAITS[nova]}", "setuptools<81", "gunicorn"),
+    )
+    python = install.environment(lab, f"cloud-{nova}", packages)
+    made = place.Place(folder, lab.first_port)
+    made.folder.mkdir()
+    made.path("venv").symlink_to(pathlib.Path(python).parents[1])
+    services.stop(lab, SERVICES)
+    try:
+        for service in SERVICES:
+            configure.configure(made, service)
+            database.make(made, service)
+            services.start(made, [service])
+        lifecycle.fill(made, hosts=12, servers=60, kinds="all")
+        yield made
+    finally:
+        services.stop(made, SERVICES)
+        services.start(lab, SERVICES)
+
+
+@pytest.mark.parametrize("nova", WHOLE, ids=str)
+def test_the_answers_on_a_whole_cloud_are_those_of_the_present_releases(
+    nova: int, seeded_lab: place.Place, tmp_path: pathlib.Path
+) -> None:
+    openstack = conftest.OpenStack(seeded_lab, tmp_path, "lab")
+    newer = {words: of_cloud(openstack, words) for words in (*READS, *WRITES)}
+    # The writes changed ports, too.
+    database.reset(seeded_lab, database.SEEDED, "neutron")
+    with older_cloud(seeded_lab, nova, tmp_path / "older"):
+        older = {words: of_cloud(openstack, words) for words in (*READS, *WRITES)}
+    different = {words: (older[words], newer[words]) for words in newer}
+    different = {words: both for words, both in different.items() if both[0] != both[1]}
+    assert different.keys() == WHOLE[nova].keys(), json.dumps(different, indent=1)
+
+
+def of_cloud(openstack: conftest.OpenStack, command: str) -> tuple[int, Any, str]:
+    """As ``answer``, of the lab."""
+    ended = openstack.run(f"{command} -f json")
+    data = json.loads(ended.stdout, object_hook=_without_own) if ended.stdout else None
+    return ended.returncode, _ordered(data), _OWN.sub("", ended.stderr)
