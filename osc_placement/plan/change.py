@@ -27,7 +27,7 @@ class ServerState(forms.JsonObject):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class HostState(forms.JsonObject):
+class ComputeState(forms.JsonObject):
     """A host as nova reported it, by the name and the UUID of its root provider.
 
     ``service`` is ``up``, ``disabled``, ``down`` or ``none``.
@@ -49,7 +49,7 @@ class Precondition(forms.JsonObject):
 
     server: ServerState | None = None
     no_migration: bool = False
-    host: HostState | None = None
+    host: ComputeState | None = None
 
 
 #: ``{provider uuid: its name}``

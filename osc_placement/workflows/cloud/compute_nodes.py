@@ -11,7 +11,7 @@ from osc_placement.client import api
 from osc_placement.model import provider
 from osc_placement.nova import servers, values
 from osc_placement.nova.api import Nova, collected
-from osc_placement.plan.change import HostState
+from osc_placement.plan.change import ComputeState
 from osc_placement.plan.reasons import Code
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud.cloud import Cloud
@@ -59,7 +59,7 @@ def host_names(
     return frozenset(names.get(text, text) for text in requested)
 
 
-class HostStates:
+class ComputeStates:
     """The states of hosts on which changes are planned."""
 
     def __init__(self, hosts: values.Hosts) -> None:
@@ -67,7 +67,7 @@ class HostStates:
         self._nodes |= {node.uuid: node for node in hosts.nodes}
         self._services = {service.host: service for service in hosts.compute_services}
 
-    def of(self, name: str, uuid: str) -> HostState:
+    def of(self, name: str, uuid: str) -> ComputeState:
         """The state of the host of a root provider with this name and UUID."""
         node = self._nodes.get(uuid) or self._nodes.get(name)
         names = (node.host,) if node else (name, name.partition(".")[0])
@@ -76,7 +76,7 @@ class HostStates:
         if service is not None:
             status = "up" if service.is_enabled else "disabled"
             status = status if service.is_up else "down"
-        return HostState(name, uuid, node is not None, status)
+        return ComputeState(name, uuid, node is not None, status)
 
 
 class Doubt(NamedTuple):

@@ -324,7 +324,7 @@ def _changes(reading: Cloud, root: provider.Provider) -> Iterator[change.Change[
     """
     tree = reading.trees[root.uuid]
     gone = {item.uuid for item in tree}
-    host = compute_nodes.HostStates(reading.hosts).of(root.name, root.uuid)
+    host = compute_nodes.ComputeStates(reading.hosts).of(root.name, root.uuid)
     precondition = change.Precondition(host=host)
     for uuid in _consumers_of(reading, root.uuid):
         before = reading.consumer(uuid)

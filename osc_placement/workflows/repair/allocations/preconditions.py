@@ -18,7 +18,7 @@ from osc_placement import errors
 from osc_placement.model import allocation
 from osc_placement.model.name import and_more
 from osc_placement.nova import api, servers, values
-from osc_placement.plan.change import Change, HostState, Precondition, ServerState
+from osc_placement.plan.change import Change, ComputeState, Precondition, ServerState
 from osc_placement.workflows.cloud import compute_nodes, server_moves
 from osc_placement.workflows.repair.allocations import expected
 
@@ -139,12 +139,12 @@ class NovaPreconditions:
             LOG.info("%s: precondition not met: %s", uuid, reason)
         return reason
 
-    def _why_other_host(self, before: HostState) -> str:
+    def _why_other_host(self, before: ComputeState) -> str:
         """What nova has changed in a host since the plan; empty if nothing."""
         with self._lock:
             if self._hosts is None:
                 self._hosts = servers.read_hosts(self._nova)
-                self._host_states = compute_nodes.HostStates(self._hosts)
+                self._host_states = compute_nodes.ComputeStates(self._hosts)
         hidden = and_more(sorted(self._hosts.unreachable))
         if hidden and not before.has_node:
             return f"the cell of {hidden} is down: nova cannot list its compute nodes"

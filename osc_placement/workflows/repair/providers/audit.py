@@ -16,7 +16,7 @@ from osc_placement.neutron.api import Neutron
 from osc_placement.nova.api import Nova
 from osc_placement.plan import change, plan
 from osc_placement.plan.kinds import memberships
-from osc_placement.workflows.cloud.compute_nodes import HostStates, host_names
+from osc_placement.workflows.cloud.compute_nodes import ComputeStates, host_names
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.repair import findings
 from osc_placement.workflows.repair.findings import UNKNOWN, AuditResult, Finding
@@ -63,13 +63,13 @@ def find(snapshot: ProviderSnapshot) -> list[ProviderFinding]:
 
 def plan_repair(snapshot: ProviderSnapshot, chosen: Iterable[ProviderFinding]) -> plan.Plan:
     """One change of traits per provider, for all its repairs; other findings are not in it."""
-    states = HostStates(snapshot.hosts)
+    states = ComputeStates(snapshot.hosts)
     return findings.plan_repair(chosen, lambda repairs: _change(snapshot, states, repairs))
 
 
 def _change(
     snapshot: ProviderSnapshot,
-    states: HostStates,
+    states: ComputeStates,
     repairs: Sequence[tuple[ProviderFinding, Mapping[str, bool]]],
 ) -> change.Change[Any]:
     subject = repairs[0][0].subject
