@@ -33,13 +33,17 @@ def cloud(seeded_lab: place.Place, tmp_path: pathlib.Path) -> Cloud:
 
 
 NODE = "cmp-0012.lab.example.org"
-#: A host without provider, and one with a provider smaller than its hypervisor.
+#: Its provider is smaller than its hypervisor.
 SMALL = "cmp-0003.lab.example.org"
-MISSING = {"missing-provider": {"cmp-0010.lab.example.org"}}
+#: A host without provider, and a provider without a host that lacks the trait COMPUTE_NODE.
+SEEDED = {
+    "missing-provider": {"cmp-0010.lab.example.org"},
+    "unknown": {"cmp-gone.lab.example.org"},
+}
 
 
 def test_only_the_seeded_faults_are_reported(cloud: Cloud) -> None:
-    assert cloud.audited() == MISSING | {"wrong-inventory": {SMALL}}
+    assert cloud.audited() == SEEDED | {"wrong-inventory": {SMALL}}
 
 
 def test_faults_are_found_and_the_certain_one_is_repaired(cloud: Cloud) -> None:
@@ -47,7 +51,7 @@ def test_faults_are_found_and_the_certain_one_is_repaired(cloud: Cloud) -> None:
     cloud.openstack.do(f"resource provider inventory amend {NODE} --resource VCPU:total=63")
     cloud.openstack.do("resource provider create cmp-0011")
     rows = cloud.audited(code=3)
-    assert rows == MISSING | {
+    assert rows == SEEDED | {
         "double-provider": {"cmp-0011"},
         "wrong-inventory": {NODE, SMALL},
         "wrong-status": {NODE},
