@@ -30,7 +30,7 @@ class ServerState(forms.JsonObject):
 class ComputeState(forms.JsonObject):
     """A host as nova reported it, by the name and the UUID of its root provider.
 
-    ``service`` is ``up``, ``disabled``, ``down`` or ``none``.
+    ``service`` is ``enabled``, ``disabled``, one of these ``and down``, or ``none``.
     """
 
     name: str

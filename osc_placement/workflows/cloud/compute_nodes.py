@@ -74,8 +74,8 @@ class ComputeStates:
         service = next((self._services[it] for it in names if it in self._services), None)
         status = "none"
         if service is not None:
-            status = "up" if service.is_enabled else "disabled"
-            status = status if service.is_up else "down"
+            status = "enabled" if service.is_enabled else "disabled"
+            status += "" if service.is_up else " and down"
         return ComputeState(name, uuid, node is not None, status)
 
 

@@ -264,7 +264,7 @@ def test_a_stored_repair_is_not_made_for_a_host_that_nova_has_enabled_again(
     apply = "placement plan apply plan.json --allow recorded-nova"
     outcome = cloud("enabled").run(openstack, apply)
     assert outcome.code == 7, outcome
-    assert "nova-compute is up, it was disabled" in one_line(outcome.stdout), outcome
+    assert "nova-compute is enabled, it was disabled" in one_line(outcome.stdout), outcome
     assert openstack.target.state() == before
     assert cloud("disabled").run(openstack, apply).code == 0
     assert openstack.target.state() != before

@@ -145,10 +145,10 @@ class NovaPreconditions:
             if self._hosts is None:
                 self._hosts = servers.read_hosts(self._nova)
                 self._host_states = compute_nodes.ComputeStates(self._hosts)
-        hidden = and_more(sorted(self._hosts.unreachable))
-        if hidden and not before.has_node:
-            return f"the cell of {hidden} is down: nova cannot list its compute nodes"
         now = self._host_states.of(before.name, before.uuid)
+        if self._hosts.unreachable and not now.has_node:
+            hidden = and_more(sorted(self._hosts.unreachable))
+            return f"the cell of {hidden} is down: nova cannot list its compute nodes"
         if now.has_node != before.has_node:
             return _NODE if now.has_node else _NO_NODE
         if now.service == before.service:

@@ -13,10 +13,10 @@ import pytest
 
 from osc_placement import errors, microversion, testing
 from osc_placement.model import allocation, inventory
-from osc_placement.nova import api as nova_api
-from osc_placement.plan import apply, file, plan, result
+from osc_placement.nova import api as nova_api, servers as nova_servers, values
+from osc_placement.plan import apply, change, file, plan, result
 from osc_placement.testing import traffic
-from osc_placement.workflows.cloud import server_moves
+from osc_placement.workflows.cloud import compute_nodes, server_moves
 from osc_placement.workflows.repair.allocations import heal, heal_request, observe, preconditions
 from osc_placement.workflows.repair.allocations.heal_request import HealRequest
 from tests.support import batch_runs, embedded, plans
@@ -391,3 +391,38 @@ def test_part_reads_its_hosts_and_servers_without_allocations(
     plans.apply_new(client, planned, "a test", how)
     (_, again), *_ = heal.plan_missing(client, nova, HealRequest())
     assert not again.plan.changes
+
+
+@pytest.mark.parametrize(
+    ("planned", "now", "why"),
+    [
+        ({}, {}, ""),
+        ({"is_enabled": False}, {}, "nova-compute is enabled, it was disabled"),
+        (
+            {"is_enabled": False, "is_up": False},
+            {"is_up": False},
+            "nova-compute is enabled and down, it was disabled and down",
+        ),
+        ({}, None, "nova has no compute node of it any more"),
+        (None, {}, "nova has a compute node of it now"),
+        ({}, "cell", "the cell of other is down"),
+        (None, "cell", "the cell of other is down"),
+    ],
+)
+def test_a_stored_change_about_a_host_needs_the_state_in_which_it_was_planned(
+    planned: Any, now: Any, why: str, run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hosts(service: Any) -> values.Hosts:
+        if not isinstance(service, dict):
+            return values.Hosts(unreachable=frozenset(["other"] if service else []))
+        node = values.ComputeNode("u", "one.example.org", "one")
+        return values.Hosts((node,), (values.ComputeService("one", **service),))
+
+    host = compute_nodes.ComputeStates(hosts(planned)).of("one.example.org", "u")
+    item = dataclasses.replace(
+        run.planned().plan.changes[-1], precondition=change.Precondition(host=host)
+    )
+    monkeypatch.setattr(nova_servers, "read_hosts", lambda _: hosts(now))
+    answer = preconditions.NovaPreconditions(run.nova, is_stored=True)(item)
+    assert why in answer
+    assert bool(answer) is bool(why)
