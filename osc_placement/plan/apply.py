@@ -106,7 +106,7 @@ def _check(plan: plan_module.Plan, client: api.Client, options: Options) -> None
     plan_module.check_target(plan, client.target, client.origin)
     if options.check_precondition is None and plan.has_preconditions:
         raise plan_module.PlanRefused(
-            "the plan depends on the state of servers or hosts in nova, and nova is not available"
+            "the plan depends on nova's servers, hosts or aggregates, and nova is not available"
         )
     if options.neutron is None and plan.needs_neutron:
         raise plan_module.PlanRefused("the plan changes ports, and neutron is not available")

@@ -40,16 +40,31 @@ class ComputeState(forms.JsonObject):
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
+class AggregatesState(forms.JsonObject):
+    """What nova's host aggregates say of a host, by its name in nova; "" is no compute host.
+
+    ``members`` is ``{aggregate uuid: whether the host is in it}``, and ``metadata`` is ``{key: its
+    values in all aggregates of the host}``.
+    """
+
+    host: str
+    members: Mapping[str, bool]
+    metadata: Mapping[str, str]
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
 class Precondition(forms.JsonObject):
     """The server must still be in this state; None: nova must have no such server.
 
-    ``no_migration``: nova must not have a migration of the consumer's UUID either. ``host``: the
-    change is about this host, which must still be in this state, and not about a server.
+    ``no_migration``: nova must not have a migration of the consumer's UUID either. ``host`` and
+    ``aggregates``: the change is about a host, which must still be in this state, and in these
+    host aggregates, and not about a server.
     """
 
     server: ServerState | None = None
     no_migration: bool = False
     host: ComputeState | None = None
+    aggregates: AggregatesState | None = None
 
 
 #: ``{provider uuid: its name}``

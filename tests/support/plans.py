@@ -32,9 +32,10 @@ def apply_new(
     return apply.apply_plan(client, planned.stamped(client, command), options)
 
 
-def apply_in_memory(client: Any, planned: plan.ObservedPlan) -> result.RunReport:
+def apply_in_memory(client: Any, planned: plan.ObservedPlan, **options: Any) -> result.RunReport:
     """Apply a new plan and keep nothing on disk."""
-    return apply_new(client, planned, "", apply.Options(journal=journal.MemoryJournal()))
+    options = {"journal": journal.MemoryJournal(), **options}
+    return apply_new(client, planned, "", apply.Options(**options))
 
 
 def apply_file(

@@ -49,6 +49,7 @@ openstack placement aggregate mirror --host-aggregate az1 --host cmp-0001 \\
     --host cmp-0002
 openstack placement aggregate mirror --ratios --dry-run"""
 
+    uses_nova = True
     guards = (MANY, OVER_CAPACITY, RECORDED_NOVA)
     limits_capacity = True
 

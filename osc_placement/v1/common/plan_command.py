@@ -77,7 +77,7 @@ class PlanCommand(base.ReportLister):
     #: Whether a run undoes a plan. Then it writes no undo file.
     undoes: ClassVar[bool] = False
 
-    #: Whether changes depend on nova's servers or hosts, or on neutron's ports.
+    #: Whether changes depend on nova's servers, hosts or host aggregates, or on neutron's ports.
     uses_nova: ClassVar[bool] = False
 
     column_names: ClassVar[Sequence[str]] = rows.COLUMNS

@@ -239,10 +239,10 @@ class ApplyPlan(_PlanFileCommand):
     """Apply a plan file, or continue an interrupted run of it
 
     Items that changed after the plan was made are stale and are not changed. For changes
-    that depend on nova's servers or hosts the command reads nova, and neutron for ports. A dry
-    run runs the plan on a copy, with the rows and the exit code of the run; only a write shows
-    whether a policy of your own lets this user write. A journal on disk records the changes that
-    were made: after a crash, run the same command again.
+    that depend on nova's servers, hosts or host aggregates the command reads nova, and neutron
+    for ports. A dry run runs the plan on a copy, with the rows and the exit code of the run; only
+    a write shows whether a policy of your own lets this user write. A journal on disk records the
+    changes that were made: after a crash, run the same command again.
     """
 
     example = """\

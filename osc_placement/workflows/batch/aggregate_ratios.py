@@ -25,6 +25,7 @@ from osc_placement.workflows.batch import amend, batch
 from osc_placement.workflows.cloud import selector, source
 from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.cloud.compute_nodes import (
+    aggregates_state,
     host_names,
     unknown_hosts,
 )
@@ -124,9 +125,13 @@ class _Value:
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class HostRatios:
-    """The values for one host, by resource class, from all its aggregates."""
+    """The values for one host, by resource class, from all its aggregates.
+
+    ``state`` is what a change of them depends on.
+    """
 
     values: Mapping[str, Sequence[_Value]]
+    state: change.AggregatesState
 
     def assignments(self, classes: Iterable[str]) -> tuple[amend.Assignment, ...]:
         """The smallest ratio of each of ``classes``; none of a class with an invalid value."""
@@ -161,7 +166,11 @@ def _decide(observed: amend.Offered, ratios: HostRatios, request: amend.AmendReq
     if not request.assignments:
         return change.Skipped(_KIND, observed.subject, reason=text, code=reasons[0].code)
     item = amend.decide(observed, request)
-    return dataclasses.replace(item, reason="; ".join(filter(None, (text, item.reason))))
+    item = dataclasses.replace(item, reason="; ".join(filter(None, (text, item.reason))))
+    if isinstance(item, change.Skipped):
+        return item
+    precondition = change.Precondition(aggregates=ratios.state)
+    return dataclasses.replace(item, precondition=precondition)
 
 
 def ratios_of(
@@ -183,7 +192,8 @@ def ratios_of(
     by_provider = {}
     for host, by_class in by_host.items():
         providers, missing = cloud.providers_of(host)
-        by_provider.update({item.uuid: HostRatios(by_class) for item in providers})
+        state = aggregates_state(cloud.aggregates, host, keys=CLASSES)
+        by_provider.update({item.uuid: HostRatios(by_class, state) for item in providers})
         skipped += [_missing(subject, cloud) for subject in missing]
     return by_provider, skipped
 

@@ -26,6 +26,7 @@ from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows.cloud import facts, source
 from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.cloud.compute_nodes import (
+    aggregates_state,
     host_names,
     unknown_hosts,
 )
@@ -219,6 +220,7 @@ class _Mirror:
                 memberships.Aggregates(after),
                 item.generation,
                 _moves(decision),
+                precondition=change.Precondition(aggregates=self._in_nova(item.uuid, after)),
             )
         if decision.stale:
             yield change.Skipped(
@@ -234,6 +236,10 @@ class _Mirror:
             state = memberships.Aggregates.of(decision.right)
             reason = f"in {_joined(decision.right.values())}"
             yield change.Skipped(_KIND, subject, state, state, reason, unchanged=True)
+
+    def _in_nova(self, uuid: str, members: Iterable[str]) -> change.AggregatesState:
+        node = self._snapshot.compute_nodes.get(uuid)
+        return aggregates_state(self._snapshot.aggregates, node.host if node else "", members)
 
     def _in_none(self) -> Iterator[change.Skipped]:
         """The requested hosts that are in none of the requested aggregates."""

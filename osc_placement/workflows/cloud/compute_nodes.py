@@ -11,7 +11,7 @@ from osc_placement.client import api
 from osc_placement.model import provider
 from osc_placement.nova import servers, values
 from osc_placement.nova.api import Nova, collected
-from osc_placement.plan.change import ComputeState
+from osc_placement.plan.change import AggregatesState, ComputeState
 from osc_placement.plan.reasons import Code
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud.cloud import Cloud
@@ -77,6 +77,20 @@ class ComputeStates:
             status = "enabled" if service.is_enabled else "disabled"
             status += "" if service.is_up else " and down"
         return ComputeState(name, uuid, node is not None, status)
+
+
+def aggregates_state(
+    aggregates: Iterable[values.HostAggregate],
+    host: str,
+    members: Iterable[str] = (),
+    keys: Iterable[str] = (),
+) -> AggregatesState:
+    """What nova's host aggregates say of a host: of aggregates by UUID, of keys of metadata."""
+    own = {item.uuid: item.metadata for item in aggregates if host in item.hosts}
+    metadata = {
+        key: ", ".join(sorted(item[key] for item in own.values() if key in item)) for key in keys
+    }
+    return AggregatesState(host, {uuid: uuid in own for uuid in members}, metadata)
 
 
 class Doubt(NamedTuple):

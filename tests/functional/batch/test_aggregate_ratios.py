@@ -103,7 +103,8 @@ def test_a_plan_file_is_applied_and_undone(
     plan = str(tmp_path / "plan.json")
     openstack(RATIOS, *RECORDED, "--host-aggregate", "ssd", "--dry-run", "--plan-out", plan)
     assert candidates(target, 60) == before
-    assert {row["status"] for row in openstack("placement plan apply", plan)} == {"applied"}
+    applied = openstack("placement plan apply", plan, *RECORDED)
+    assert {row["status"] for row in applied} == {"applied"}
     assert before - candidates(target, 60) == {"cmp-0001.lab.example.org"}
     openstack("placement plan undo", plan)
     assert candidates(target, 60) == before

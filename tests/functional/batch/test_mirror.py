@@ -9,6 +9,7 @@ import pytest
 
 from osc_placement import testing
 from tests.support.peer import fixtures, shell, target as targets
+from tests.support.rows import State, one_line
 
 pytestmark = pytest.mark.usefixtures("sample")
 
@@ -130,3 +131,38 @@ def test_a_plan_names_its_command_and_its_recording(openstack: shell.OpenStack) 
 def test_a_compute_service_or_a_recording_is_required(openstack: shell.OpenStack) -> None:
     code, text = openstack.fails(MIRROR)
     assert (code, "nova" in text, "Traceback" in text) == (1, True, False), text
+
+
+@pytest.mark.parametrize(
+    ("options", "planned", "now", "why"),
+    [
+        ("", ("one",), (), "nova does not have one in the host aggregate ssd any more"),
+        ("--prune --allow many", (), ("one",), "nova has one in the host aggregate ssd now"),
+        ("--ratios", ("one",), (), "cpu_allocation_ratio is none, it was 2.0"),
+    ],
+)
+@fixtures.ON_ONE_TARGET
+def test_a_stored_plan_is_not_made_where_nova_has_changed_the_host_aggregate(
+    openstack: shell.OpenStack,
+    options: str,
+    planned: tuple[str, ...],
+    now: tuple[str, ...],
+    why: str,
+) -> None:
+    member = [] if planned else ["ssd"]
+
+    def cloud(hosts: tuple[str, ...]) -> State:
+        built = testing.Cloud().compute("one", VCPU=8, aggregates=member)
+        return State(built.aggregate("ssd", hosts, cpu_allocation_ratio="2.0"))
+
+    cloud(planned).arrange(openstack)
+    save = f"{MIRROR} {options} --allow recorded-nova --dry-run --plan-out plan.json"
+    assert cloud(planned).run(openstack, save).code == 0
+    before = openstack.target.state()
+    apply = "placement plan apply plan.json --allow recorded-nova"
+    outcome = cloud(now).run(openstack, apply)
+    assert outcome.code == 7, outcome
+    assert why in one_line(outcome.stdout), outcome
+    assert openstack.target.state() == before
+    assert cloud(planned).run(openstack, apply).code == 0
+    assert openstack.target.state() != before

@@ -18,7 +18,13 @@ from osc_placement import errors
 from osc_placement.model import allocation
 from osc_placement.model.name import and_more
 from osc_placement.nova import api, servers, values
-from osc_placement.plan.change import Change, ComputeState, Precondition, ServerState
+from osc_placement.plan.change import (
+    AggregatesState,
+    Change,
+    ComputeState,
+    Precondition,
+    ServerState,
+)
 from osc_placement.workflows.cloud import compute_nodes, server_moves
 from osc_placement.workflows.repair.allocations import expected
 
@@ -39,6 +45,8 @@ _DELETED = "it was deleted"
 _CREATED = "nova has a {what} of this UUID now"
 _NODE = "nova has a compute node of it now"
 _NO_NODE = "nova has no compute node of it any more"
+_MEMBER = "nova has {host} in the host aggregate {name} now"
+_NO_MEMBER = "nova does not have {host} in the host aggregate {name} any more"
 _CHANGED = "nova has changed it since: {what} is {now}, it was {before}"
 
 #: The consumer types that nova sets. Older versions set none: then the type is ``unknown``.
@@ -86,8 +94,9 @@ class NovaPreconditions:
     Requests: to nova, at most every two seconds, one per 1000 servers and one per 1000
     migrations that changed since ``planned``. For a stored or old plan all servers the first
     time, and one for each server of a change that is not listed; the compute services and the
-    hypervisors once, if a change is about a host. All migrations once if a change requires that
-    there is none. A recording is read once.
+    hypervisors once, if a change is about a host, and the host aggregates, if it is about those
+    of a host. All migrations once if a change requires that there is none. A recording is read
+    once.
     """
 
     def __init__(
@@ -108,6 +117,7 @@ class NovaPreconditions:
         self._open_migrations: Mapping[str, values.Migration] = {}
         self._migrations: frozenset[str] | None = None
         self._hosts: values.Hosts | None = None
+        self._aggregates: list[values.HostAggregate] | None = None
 
     def __call__(self, change: Change[Any]) -> str:
         """Why the precondition of a change is not met; empty if it is met, or without one.
@@ -119,6 +129,8 @@ class NovaPreconditions:
             return ""
         if precondition.host is not None:
             return self._why_other_host(precondition.host) if self._is_old else ""
+        if precondition.aggregates is not None:
+            return self._why_other_aggregates(precondition.aggregates) if self._is_old else ""
         with self._lock:
             self._refresh()
             server = self._servers.get(uuid)
@@ -154,6 +166,21 @@ class NovaPreconditions:
         if now.service == before.service:
             return ""
         return _CHANGED.format(what="nova-compute", now=now.service, before=before.service)
+
+    def _why_other_aggregates(self, before: AggregatesState) -> str:
+        """What nova has changed in a host's aggregates since the plan; empty if nothing."""
+        with self._lock:
+            if self._aggregates is None:
+                self._aggregates = api.host_aggregates(self._nova)
+        names = {item.uuid: item.name for item in self._aggregates}
+        now = compute_nodes.aggregates_state(
+            self._aggregates, before.host, before.members, before.metadata
+        )
+        for uuid, member in now.members.items():
+            if member != before.members[uuid]:
+                text = _MEMBER if member else _NO_MEMBER
+                return text.format(host=before.host, name=names.get(uuid, uuid))
+        return _other_field(before.metadata, now.metadata)
 
     def _why_in_nova(self, change: Change[Any], server: values.Server | None) -> str:
         """Why the consumer of a change may be in use; empty if it is left over."""
@@ -217,14 +244,19 @@ def _difference(
     if migration is not None:
         return server_moves.describe(migration).text
     now = _state_of(server)
-    for field in dataclasses.fields(ServerState):
-        new, old = getattr(now, field.name), getattr(before, field.name)
-        if new != old:
-            return _CHANGED.format(what=field.name, now=_text(new), before=_text(old))
+    names = [field.name for field in dataclasses.fields(ServerState)]
+    return _other_field(*({name: getattr(it, name) for name in names} for it in (before, now)))
+
+
+def _other_field(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """The first value that nova has changed; empty if none."""
+    for name, old in before.items():
+        if now[name] != old:
+            return _CHANGED.format(what=name, now=_text(now[name]), before=_text(old))
     return ""
 
 
 def _text(value: Mapping[str, int] | str | None) -> str:
     if isinstance(value, Mapping):
         return ", ".join(f"{name}={amount}" for name, amount in value.items())
-    return str(value)
+    return "none" if value in (None, "") else str(value)

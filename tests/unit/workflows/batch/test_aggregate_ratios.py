@@ -11,6 +11,7 @@ from osc_placement.model import inventory
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import result
 from osc_placement.workflows.batch import aggregate_ratios
+from osc_placement.workflows.repair.allocations import preconditions
 from tests.support import embedded, host_aggregates, plans
 
 USAGES = "GET /allocation_candidates"
@@ -32,7 +33,8 @@ def run(client: embedded.Client, known: Any, **request: Any) -> result.RunReport
     planned = aggregate_ratios.plan_aggregate_ratios(
         client, known, aggregate_ratios.AggregateRatioRequest(**request)
     )
-    return plans.apply_in_memory(client, planned)
+    check = preconditions.NovaPreconditions(known)
+    return plans.apply_in_memory(client, planned, check_precondition=check)
 
 
 def ratios(client: embedded.Client, name: str = "VCPU") -> list[float]:

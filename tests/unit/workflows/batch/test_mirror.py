@@ -22,6 +22,7 @@ from osc_placement.workflows.batch import mirror
 from osc_placement.workflows.batch.mirror import MirrorRequest
 from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.cloud.context import ReadContext
+from osc_placement.workflows.repair.allocations import preconditions
 from tests.support import embedded, host_aggregates, plans
 from tests.support.host_aggregates import FakeNova, members
 
@@ -234,6 +235,9 @@ def test_a_change_has_its_facts_and_its_reason() -> None:
         memberships.Aggregates({"U-az": True, "U-ssd": False}),
         generation=3,
         reason="to az; out of ssd",
+        precondition=change.Precondition(
+            aggregates=change.AggregatesState("b", {"U-az": True, "U-ssd": False}, {})
+        ),
     )
 
 
@@ -316,7 +320,8 @@ def run(
     planned = mirror.plan_mirror(
         client, nova, request or mirror.MirrorRequest(prune=True), ReadContext()
     )
-    return plans.apply_new(client, planned, "placement aggregate mirror", apply.Options(**options))
+    how = apply.Options(check_precondition=preconditions.NovaPreconditions(nova), **options)
+    return plans.apply_new(client, planned, "placement aggregate mirror", how)
 
 
 @pytest.mark.parametrize("changed", [0, 1, 40])

@@ -172,7 +172,7 @@ def test_server_that_moves_after_planning_is_skipped(run: Run) -> None:
     report = run.apply_planned(planned)
     assert statuses(report) == {"applied": 19, "skipped": 5, "unchanged": 6}
     reasons = {item.subject.name: item.reason for item in report.results}
-    assert reasons["vm-0003"] == ("nova has changed it since: task_state is migrating, it was None")
+    assert reasons["vm-0003"] == ("nova has changed it since: task_state is migrating, it was none")
     assert "host is cmp-0002" in reasons["vm-0004"]
     assert reasons["vm-0005"] == "it was deleted"
     assert "resources is DISK_GB=10, MEMORY_MB=512, VCPU=2" in reasons["vm-0006"]
