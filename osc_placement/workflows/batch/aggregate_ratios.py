@@ -60,7 +60,7 @@ def plan_aggregate_ratios(
     Errors: InvalidInput with every unknown name, or with every missing permission.
     """
     context = context or ReadContext()
-    cloud = source.read(client, nova, kind=Cloud, with_aggregates=True)
+    cloud = source.read(client, nova, with_aggregates=True)
     hosts = _selected_hosts(cloud, request)
     by_provider, skipped = ratios_of(cloud, hosts)
     chosen = tuple(item for item in cloud.providers.values() if item.uuid in by_provider)

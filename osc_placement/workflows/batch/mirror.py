@@ -303,7 +303,7 @@ def read_cloud(
 ) -> MirrorReading:
     """Read nova and Placement. Requests and errors: those of ``plan_mirror``."""
     client.require_feature("aggregate generation", "changing aggregates safely")
-    snapshot = source.read(client, nova, context, kind=Cloud, with_aggregates=True)
+    snapshot = source.read(client, nova, context, with_aggregates=True)
     resolved = _resolve(snapshot, request)
     _read_members(nova, snapshot, resolved)
     return MirrorReading(snapshot, resolved)

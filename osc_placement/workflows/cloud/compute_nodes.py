@@ -3,8 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterable, Mapping
-from typing import NamedTuple, TypeVar
+from collections.abc import Container, Iterable, Mapping
+from typing import NamedTuple
 
 from osc_placement import errors
 from osc_placement.client import api
@@ -16,15 +16,8 @@ from osc_placement.plan.reasons import Code
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud.cloud import Cloud
 
-C = TypeVar("C", bound=Cloud)
 
-
-def read_hosts(
-    client: api.Client,
-    nova: Nova,
-    input_errors: errors.InputErrors,
-    kind: Callable[[values.Hosts, Mapping[str, provider.Provider]], C],
-) -> C:
+def read_hosts(client: api.Client, nova: Nova, input_errors: errors.InputErrors) -> Cloud:
     """Nova's hosts and all providers; without what cannot be read, which ``input_errors`` gets.
 
     Requests: to nova, the services, and the hypervisors in pages; to Placement, one listing.
@@ -34,7 +27,7 @@ def read_hosts(
         hosts = servers.read_hosts(nova)
     with collected(input_errors):
         providers = client.list_providers()
-    return kind(hosts, provider.by_uuid(providers))
+    return Cloud(hosts, provider.by_uuid(providers))
 
 
 def unknown_hosts(requested: Iterable[str], existing: Container[str]) -> list[str]:

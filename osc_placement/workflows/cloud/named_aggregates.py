@@ -20,7 +20,6 @@ from osc_placement.nova.api import Nova, collected, host_aggregates
 from osc_placement.nova.values import DEFAULT_ZONE, HostAggregate, find_host_aggregates
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud import compute_nodes
-from osc_placement.workflows.cloud.cloud import Cloud
 
 _MOST_NAMES = 3
 
@@ -165,7 +164,7 @@ class NamedAggregates:
         if not aggregates:
             return []
         input_errors = errors.InputErrors()
-        cloud = compute_nodes.read_hosts(client, self.opened(), input_errors, Cloud)
+        cloud = compute_nodes.read_hosts(client, self.opened(), input_errors)
         input_errors.check()
         hosts = {host for item in aggregates.values() for host in item.hosts}
         by_host = {

@@ -11,13 +11,13 @@ import contextlib
 import dataclasses
 import functools
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 from osc_placement import errors, microversion
 from osc_placement.client import api, responses
 from osc_placement.client.local import StateRepository
 from osc_placement.engine import record, state
-from osc_placement.model import allocation, provider
+from osc_placement.model import allocation
 from osc_placement.model.candidate import CandidateQuery
 from osc_placement.nova import values
 from osc_placement.nova.api import Nova, collected, host_aggregates
@@ -31,8 +31,6 @@ from osc_placement.workflows.cloud.observe import CloudReader, inverted
 from osc_placement.workflows.cloud.reading import PlacementReader
 from osc_placement.workflows.cloud.wide import ObservedCloud, Wide, WideReader
 
-C = TypeVar("C", bound=Cloud)
-
 
 def read(
     client: api.Client,
@@ -40,9 +38,8 @@ def read(
     context: ReadContext | None = None,
     input_errors: errors.InputErrors | None = None,
     *,
-    kind: Callable[[values.Hosts, Mapping[str, provider.Provider]], C],
     with_aggregates: bool = False,
-) -> C:
+) -> Cloud:
     """Nova's hosts and all providers; every other fact of Placement is read when it is asked for.
 
     Requests: to nova, the services, the hypervisors in pages and, ``with_aggregates``, the host
@@ -54,7 +51,7 @@ def read(
     if with_aggregates:
         with collected(problems):
             aggregates = host_aggregates(nova)
-    cloud = compute_nodes.read_hosts(client, nova, problems, kind)
+    cloud = compute_nodes.read_hosts(client, nova, problems)
     if input_errors is None:
         problems.check()
     cloud.aggregates = aggregates

@@ -49,7 +49,7 @@ def plan_retire(
     Errors: InvalidInput for a host that neither service has, while a cell of nova is down, or if
     nothing in nova names it.
     """
-    reading = source.read(client, nova, context, kind=Cloud, with_aggregates=True)
+    reading = source.read(client, nova, context, with_aggregates=True)
     named, roots, gone = _resolved(reading, hosts)
     _read(nova, reading, source.of(client, context), named, roots)
     _check_gone(nova, reading, gone)

@@ -194,7 +194,7 @@ class HealReader:
         return cloud
 
     def _read_hosts(self, input_errors: errors.InputErrors) -> Cloud:
-        return source.read(self._client, self._nova, self._context, input_errors, kind=Cloud)
+        return source.read(self._client, self._nova, self._context, input_errors)
 
     def admission(
         self, cloud: Cloud, servers: Iterable[values.Server]

@@ -21,10 +21,10 @@ from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.repair import findings
 from osc_placement.workflows.repair.findings import UNKNOWN, AuditResult, Finding
 from osc_placement.workflows.repair.providers import devices, identity, inventory, observe
-from osc_placement.workflows.repair.providers.observe import ProviderFinding, ProviderSnapshot
+from osc_placement.workflows.repair.providers.observe import AuditedCloud, ProviderFinding
 
 #: Each returns findings with the codes of its module.
-CHECKS: Sequence[Callable[[ProviderSnapshot], Iterator[ProviderFinding]]] = (
+CHECKS: Sequence[Callable[[AuditedCloud], Iterator[ProviderFinding]]] = (
     identity.find_identity,
     inventory.find_totals,
     inventory.find_traits,
@@ -46,29 +46,29 @@ CODES = (
 )
 
 
-def find(snapshot: ProviderSnapshot) -> list[ProviderFinding]:
+def find(audited: AuditedCloud) -> list[ProviderFinding]:
     """All findings, sorted."""
     unread = (
         findings.unreadable(
             change.Subject(item.name, item.uuid),
-            snapshot.hosts_of(item),
-            snapshot.read_errors[item.uuid],
+            audited.hosts_of(item),
+            audited.cloud.read_errors[item.uuid],
         )
-        for item in snapshot.providers.values()
-        if item.uuid in snapshot.read_errors
+        for item in audited.cloud.providers.values()
+        if item.uuid in audited.cloud.read_errors
     )
-    found = [item for check in CHECKS for item in check(snapshot)]
+    found = [item for check in CHECKS for item in check(audited)]
     return sorted([*found, *unread], key=Finding.sort_key)
 
 
-def plan_repair(snapshot: ProviderSnapshot, chosen: Iterable[ProviderFinding]) -> plan.Plan:
+def plan_repair(audited: AuditedCloud, chosen: Iterable[ProviderFinding]) -> plan.Plan:
     """One change of traits per provider, for all its repairs; other findings are not in it."""
-    states = ComputeStates(snapshot.hosts)
-    return findings.plan_repair(chosen, lambda repairs: _change(snapshot, states, repairs))
+    states = ComputeStates(audited.cloud.hosts)
+    return findings.plan_repair(chosen, lambda repairs: _change(audited, states, repairs))
 
 
 def _change(
-    snapshot: ProviderSnapshot,
+    audited: AuditedCloud,
     states: ComputeStates,
     repairs: Sequence[tuple[ProviderFinding, Mapping[str, bool]]],
 ) -> change.Change[Any]:
@@ -79,7 +79,7 @@ def _change(
         subject,
         memberships.Traits({name: not has for name, has in traits.items()}),
         memberships.Traits(traits),
-        snapshot.providers[subject.uuid].generation,
+        audited.cloud.providers[subject.uuid].generation,
         "; ".join(item.code for item, _ in repairs),
         precondition=change.Precondition(host=states.of(*subject)),
     )
@@ -103,16 +103,17 @@ def audit_providers(
     match. So no provider needs more than three.
     Errors: InvalidInput with every missing permission and every unknown host.
     """
-    snapshot = observe.read(client, nova, neutron, request, context)
-    providers = snapshot.providers.values()
-    hosts = host_names(request.hosts, snapshot.hosts, providers)
-    findings.check_hosts(hosts, snapshot.existing_hosts | {item.name for item in providers})
-    selected = findings.select(find(snapshot), hosts, request.only, by_name=True)
+    audited = observe.read(client, nova, neutron, request, context)
+    providers = audited.cloud.providers.values()
+    hosts = host_names(request.hosts, audited.cloud.hosts, providers)
+    findings.check_hosts(hosts, audited.cloud.existing_hosts | {item.name for item in providers})
+    selected = findings.select(find(audited), hosts, request.only, by_name=True)
     notes = (f"nova's responses come from {nova.source}",) if nova.source else ()
-    planned = plan_repair(snapshot, selected if request.repair else ())
+    planned = plan_repair(audited, selected if request.repair else ())
     observed = {
         change.key(memberships.TRAITS.name, item.subject): memberships.observed_traits(
-            snapshot.providers[item.subject.uuid].generation, snapshot.traits[item.subject.uuid]
+            audited.cloud.providers[item.subject.uuid].generation,
+            audited.cloud.traits[item.subject.uuid],
         )
         for item in planned.changes
     }
@@ -121,57 +122,57 @@ def audit_providers(
         plan.ObservedPlan(dataclasses.replace(planned, notes=notes), observed),
         [
             text
-            for codes, text in not_checked(snapshot, hosts)
+            for codes, text in not_checked(audited, hosts)
             if not (codes and request.only) or not request.only.isdisjoint(codes)
         ],
     )
 
 
 def not_checked(
-    snapshot: ProviderSnapshot, hosts: Collection[str]
+    audited: AuditedCloud, hosts: Collection[str]
 ) -> Iterator[tuple[Sequence[str], str]]:
     """``(codes, sentence)`` about what may have a finding of these codes; of any, without codes.
 
     ``hosts`` as in the request.
     """
     unreachable = [
-        host for host in sorted(snapshot.hosts.unreachable) if not hosts or host in hosts
+        host for host in sorted(audited.cloud.hosts.unreachable) if not hosts or host in hosts
     ]
     if unreachable:
         yield (), f"hosts of a cell that is down: {and_more(unreachable)}"
-    if snapshot.agents is None:
+    if audited.cloud.agents is None:
         yield devices.AGENT_CODES, "providers of neutron's agents: the agents were not read"
-    nodes = snapshot.hosts.nodes
+    nodes = audited.cloud.hosts.nodes
     if nodes and not any(node.resources for node in nodes):
         text = "totals: nova does not report the resources of hypervisors"
         yield inventory.TOTAL_CODES, text
-    for text in _devices_not_checked(snapshot, hosts):
+    for text in _devices_not_checked(audited, hosts):
         yield (devices.PCI_DEVICE_OUT_OF_SPEC.code,), text
 
 
-def _devices_not_checked(snapshot: ProviderSnapshot, hosts: Collection[str]) -> Iterator[str]:
+def _devices_not_checked(audited: AuditedCloud, hosts: Collection[str]) -> Iterator[str]:
     """The PCI devices of which it is not known whether ``[pci]device_spec`` matches them."""
     selected = [
         item
-        for item in snapshot.providers.values()
-        if item.uuid in snapshot.pci_devices
-        if not hosts or not {item.name, *snapshot.hosts_of(item)}.isdisjoint(hosts)
+        for item in audited.cloud.providers.values()
+        if item.uuid in audited.pci_devices
+        if not hosts or not {item.name, *audited.hosts_of(item)}.isdisjoint(hosts)
     ]
     if not selected:
         return
-    if snapshot.pci is None:
+    if audited.pci is None:
         count = counted(len(selected), "PCI device")
         yield f"{count}: --nova-conf names the nova.conf with their device_spec"
-    elif snapshot.pci.specs is None:
-        yield f"PCI devices: {snapshot.pci.path} has no [pci]device_spec"
+    elif audited.pci.specs is None:
+        yield f"PCI devices: {audited.pci.path} has no [pci]device_spec"
     else:
         names = [
             item.name
             for item in selected
-            if snapshot.pci_consumers.get(item.uuid) and snapshot.pci_match(item) is None
+            if audited.pci_consumers.get(item.uuid) and audited.pci_match(item) is None
         ]
         if names:
             yield (
-                f"{and_more(names)}: in use, and {snapshot.pci.path} does not show whether"
+                f"{and_more(names)}: in use, and {audited.pci.path} does not show whether"
                 " device_spec matches"
             )

@@ -19,9 +19,9 @@ from osc_placement.plan.reasons import Code
 from osc_placement.workflows.cloud import problem
 from osc_placement.workflows.repair.findings import Remedy
 from osc_placement.workflows.repair.providers.observe import (
+    AuditedCloud,
     ProviderFinding,
     ProviderProblem,
-    ProviderSnapshot,
 )
 
 USED_UP = ProviderProblem(
@@ -60,48 +60,48 @@ DEVICE_CODES = (
 )
 
 
-def find_devices(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
+def find_devices(audited: AuditedCloud) -> Iterator[ProviderFinding]:
     """Used-up devices, SEV-ES guests on hosts with SEV-SNP, and PCI devices out of device_spec."""
-    for item in snapshot.providers.values():
-        hosts = snapshot.hosts_of(item)
-        if item.uuid in snapshot.used_up:
+    for item in audited.cloud.providers.values():
+        hosts = audited.hosts_of(item)
+        if item.uuid in audited.used_up:
             reserved = {
                 name: offered.reserved
-                for name, offered in snapshot.inventories[item.uuid].items()
+                for name, offered in audited.cloud.inventories[item.uuid].items()
                 if offered.reserved
             }
             text = f"nothing is allocated, and {', '.join(sorted(reserved))} is reserved"
             yield USED_UP.about(item, hosts, text, {"reserved": reserved})
-        count = snapshot.sev_es.get(item.uuid)
+        count = audited.sev_es.get(item.uuid)
         if count:
             text = f"SEV-ES contexts in use: {count}, on a host with SEV-SNP: nova-compute 34 does"
             yield SEV_ES_WITH_SNP.about(item, hosts, f"{text} not start", {"contexts": count})
-        consumers = snapshot.pci_consumers.get(item.uuid)
-        if consumers and snapshot.pci_match(item) is False:
+        consumers = audited.pci_consumers.get(item.uuid)
+        if consumers and audited.pci_match(item) is False:
             text = f"no [pci]device_spec matches it, and it is in use by {and_more(consumers, 3)}"
             yield PCI_DEVICE_OUT_OF_SPEC.about(item, hosts, text, {"consumers": [*consumers]})
 
 
-def find_two_owners(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
+def find_two_owners(audited: AuditedCloud) -> Iterator[ProviderFinding]:
     """Providers with two owners, and PCI addresses that nova and another service offer."""
     by_address: dict[tuple[object, ...], list[provider.Provider]] = {}
-    for item in snapshot.providers.values():
-        own = snapshot.owners_of(item)
+    for item in audited.cloud.providers.values():
+        own = audited.owners_of(item)
         if len(own) > 1:
             text = f"it has the traits {and_more(sorted(own))}"
-            yield TWO_OWNERS.about(item, snapshot.hosts_of(item), text, {"traits": sorted(own)})
-        offered = snapshot.offered(item)
+            yield TWO_OWNERS.about(item, audited.hosts_of(item), text, {"traits": sorted(own)})
+        offered = audited.offered(item)
         device = pci.device_of(item.name, offered)
         if device is not None and offered:
-            key = snapshot.root_of(item.uuid), device.address
+            key = audited.cloud.root_of(item.uuid), device.address
             by_address.setdefault(key, []).append(item)
     for items in by_address.values():
-        novas = [item for item in items if snapshot.is_novas(item)]
+        novas = [item for item in items if audited.is_novas(item)]
         for item in items:
             if novas and item not in novas:
                 text = f"nova offers the same device as {novas[0].name}"
                 fields = {"providers": [novas[0].name]}
-                yield TWO_OWNERS.about(item, snapshot.hosts_of(item), text, fields)
+                yield TWO_OWNERS.about(item, audited.hosts_of(item), text, fields)
 
 
 _RESTART = (
@@ -158,19 +158,19 @@ AGENT_CODES = tuple(
 )
 
 
-def find_agents(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
+def find_agents(audited: AuditedCloud) -> Iterator[ProviderFinding]:
     """Findings about the own provider of each agent; those of its devices are below it."""
-    by_name = {item.name: item for item in snapshot.providers.values()}
-    for agent in snapshot.agents or ():
+    by_name = {item.name: item for item in audited.cloud.providers.values()}
+    for agent in audited.cloud.agents or ():
         item = by_name.get(agent.provider_name)
-        yield from _unreported(snapshot, agent, item, by_name)
+        yield from _unreported(audited, agent, item, by_name)
         if item is None:
             continue
-        root, expected = snapshot.root_of(item.uuid), _expected(snapshot, agent)
-        node = snapshot.compute_nodes.get(root)
+        root, expected = audited.cloud.root_of(item.uuid), _expected(audited, agent)
+        node = audited.cloud.compute_nodes.get(root)
         fields = {"agent_host": agent.host, "agent_type": agent.type}
         text = f"it is of neutron's {agent.type} on {agent.host}, and"
-        if node is None and not snapshot.hosts.unreachable:
+        if node is None and not audited.cloud.hosts.unreachable:
             text += " no compute node is above it"
             yield AGENT_WITHOUT_HOST.about(item, (agent.host,), text, fields)
         elif node is not None and expected and root not in expected:
@@ -180,7 +180,7 @@ def find_agents(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
 
 
 def _unreported(
-    snapshot: ProviderSnapshot,
+    audited: AuditedCloud,
     agent: Agent,
     item: provider.Provider | None,
     by_name: Container[str],
@@ -189,7 +189,7 @@ def _unreported(
     subject = item or change.Subject(agent.provider_name, "")
     fields: dict[str, Any] = {"agent_host": agent.host, "agent_type": agent.type}
     text = f"neutron's {agent.type} on {agent.host}"
-    unnamed = sorted(_hostnames(agent) - snapshot.hostnames)
+    unnamed = sorted(_hostnames(agent) - audited.cloud.hostnames)
     if item is not None:
         expected = [f"{agent.provider_name}:{device}" for device in sorted(agent.devices)]
         missing = [name for name in expected if name not in by_name]
@@ -201,8 +201,8 @@ def _unreported(
     elif agent.devices or agent.packet_hypervisors:
         what = "bandwidths" if agent.devices else "packet rates"
         text += f" reports {what}"
-        if unnamed and not snapshot.hosts.unreachable:
-            nodes = snapshot.nodes_of_host.get(agent.host, ())
+        if unnamed and not audited.cloud.hosts.unreachable:
+            nodes = audited.cloud.nodes_of_host.get(agent.host, ())
             known = and_more([node.hostname for node in nodes]) or "no compute node"
             text += f" for the hypervisor {and_more(unnamed)}, and nova has {known} on this host"
             more = {**fields, "hypervisors": unnamed}
@@ -223,11 +223,11 @@ def _hostnames(agent: Agent) -> set[str]:
     return {*agent.hypervisors.values(), *agent.packet_hypervisors}
 
 
-def _expected(snapshot: ProviderSnapshot, agent: Agent) -> set[str]:
+def _expected(audited: AuditedCloud, agent: Agent) -> set[str]:
     """The compute nodes that the agent's provider may be below; empty if nova has none."""
     hostnames = _hostnames(agent)
     return {
         node.uuid
-        for node in snapshot.hosts.nodes
+        for node in audited.cloud.hosts.nodes
         if node.hostname in hostnames or (not hostnames and node.host == agent.host)
     }

@@ -20,9 +20,9 @@ from osc_placement.workflows.cloud import compute_nodes, problem
 from osc_placement.workflows.repair import findings
 from osc_placement.workflows.repair.findings import UNKNOWN, Remedy
 from osc_placement.workflows.repair.providers.observe import (
+    AuditedCloud,
     ProviderFinding,
     ProviderProblem,
-    ProviderSnapshot,
 )
 
 MISSING_PROVIDER = ProviderProblem(
@@ -94,19 +94,19 @@ _DOUBTS = {
 }
 
 
-def find_identity(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
+def find_identity(audited: AuditedCloud) -> Iterator[ProviderFinding]:
     """Findings about each compute node, then about its second provider."""
     by_short: dict[str, list[provider.Provider]] = collections.defaultdict(list)
-    for item in snapshot.roots.values():
+    for item in audited.cloud.roots.values():
         by_short[_short(item.name)].append(item)
     double = set()
-    for node in snapshot.hosts.nodes:
-        of_name, hosts = snapshot.roots.get(node.hostname), (node.host,)
-        of_uuid = snapshot.providers.get(node.uuid)
+    for node in audited.cloud.hosts.nodes:
+        of_name, hosts = audited.cloud.roots.get(node.hostname), (node.host,)
+        of_uuid = audited.cloud.providers.get(node.uuid)
         if of_uuid is not None and of_uuid.name != node.hostname:
             text = f"nova's compute node of this UUID is called {node.hostname}"
             yield OTHER_NAME.about(of_uuid, hosts, text, {"hostname": node.hostname})
-        elif of_uuid is None and (twin := snapshot.name_taken_by(node)) is not None:
+        elif of_uuid is None and (twin := audited.cloud.name_taken_by(node)) is not None:
             text = f"nova has two compute nodes of this name, and {twin.host} has the provider"
             missing = change.Subject(node.hostname, node.uuid)
             yield _NAME_TAKEN.about(missing, hosts, text, {"node": node.uuid, "other": twin.uuid})
@@ -118,23 +118,23 @@ def find_identity(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
             missing = change.Subject(node.hostname, node.uuid)
             yield MISSING_PROVIDER.about(missing, hosts, text, {"node": node.uuid})
         for other in by_short.get(_short(node.hostname), ()):
-            if not _may_be_a_node(snapshot, other) and _same_host(other.name, node.hostname):
+            if not _may_be_a_node(audited, other) and _same_host(other.name, node.hostname):
                 double.add(other.uuid)
                 text = f"it has the name of host {node.host} in another form; nova's is"
                 text += f" {node.hostname}"
                 fields = {"node": node.uuid, "hostname": node.hostname}
                 yield DOUBLE_PROVIDER.about(other, hosts, text, fields)
-    for item in snapshot.roots_without_node:
+    for item in audited.roots_without_node:
         if item.uuid not in double:
-            yield from _stale(snapshot, item)
+            yield from _stale(audited, item)
 
 
-def _stale(snapshot: ProviderSnapshot, item: provider.Provider) -> Iterator[ProviderFinding]:
+def _stale(audited: AuditedCloud, item: provider.Provider) -> Iterator[ProviderFinding]:
     """A root like a compute node's; ``unknown`` if nova may still have the node."""
-    is_compute = item.uuid in snapshot.having("COMPUTE_NODE")
-    if not is_compute and not flavor.HOST_CLASSES & snapshot.offered(item).keys():
+    is_compute = item.uuid in audited.having("COMPUTE_NODE")
+    if not is_compute and not flavor.HOST_CLASSES & audited.offered(item).keys():
         return
-    doubt = compute_nodes.why_not_stale(snapshot.hosts, item, was_node=is_compute)
+    doubt = compute_nodes.why_not_stale(audited.cloud.hosts, item, was_node=is_compute)
     kind = _DOUBTS[doubt.code] if doubt else STALE_PROVIDER
     trait = "it has the trait COMPUTE_NODE" if is_compute else "it has inventory as a host has"
     text = f"nova has no compute node for it, and {trait}"
@@ -142,9 +142,9 @@ def _stale(snapshot: ProviderSnapshot, item: provider.Provider) -> Iterator[Prov
         yield kind.about(item, (item.name,), text, {"compute_node_trait": is_compute})
 
 
-def _may_be_a_node(snapshot: ProviderSnapshot, item: provider.Provider) -> bool:
+def _may_be_a_node(audited: AuditedCloud, item: provider.Provider) -> bool:
     """True if nova lists this node, or if some cells did not answer."""
-    return bool(snapshot.hosts.unreachable) or item.uuid in snapshot.compute_nodes
+    return bool(audited.cloud.hosts.unreachable) or item.uuid in audited.cloud.compute_nodes
 
 
 def _same_host(name: str, hostname: str) -> bool:

@@ -25,10 +25,10 @@ from osc_placement.scheduling.traits import OWNER
 from osc_placement.workflows.cloud import facts, problem
 from osc_placement.workflows.repair.findings import Remedy
 from osc_placement.workflows.repair.providers.observe import (
+    AuditedCloud,
     HostNode,
     ProviderFinding,
     ProviderProblem,
-    ProviderSnapshot,
 )
 
 _SEE_LOG = "see the log of nova-compute on the host, and restart it"
@@ -56,21 +56,21 @@ _REQUIRED = (flavor.VCPU, flavor.MEMORY_MB)
 _COMPARED = (*_REQUIRED, flavor.DISK_GB)
 
 
-def find_totals(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
+def find_totals(audited: AuditedCloud) -> Iterator[ProviderFinding]:
     """Findings about each compute node of libvirt with a provider."""
-    trees = snapshot.trees
-    for item in snapshot.host_nodes:
-        tree = trees[snapshot.root_of(item.provider.uuid)]
-        is_complete = all(member.uuid in snapshot.inventories for member in tree)
+    trees = audited.cloud.trees
+    for item in audited.host_nodes:
+        tree = trees[audited.cloud.root_of(item.provider.uuid)]
+        is_complete = all(member.uuid in audited.cloud.inventories for member in tree)
         if item.node.hypervisor[0] in _TYPES and is_complete:
-            yield from _compare(item, _totals(snapshot, tree))
+            yield from _compare(item, _totals(audited, tree))
 
 
-def _totals(snapshot: ProviderSnapshot, tree: list[provider.Provider]) -> Mapping[str, int]:
+def _totals(audited: AuditedCloud, tree: list[provider.Provider]) -> Mapping[str, int]:
     """``{class: total}`` over a tree: VCPU can be on NUMA nodes; a pinned CPU is PCPU."""
     totals: collections.Counter[str] = collections.Counter()
     for member in tree:
-        for name, item in snapshot.inventories[member.uuid].items():
+        for name, item in audited.cloud.inventories[member.uuid].items():
             totals[name] += item.total
     return totals
 
@@ -143,15 +143,19 @@ _PEERS = 2
 _FEW_PERCENT = 5
 
 
-def find_traits(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
+def find_traits(audited: AuditedCloud) -> Iterator[ProviderFinding]:
     """Findings about each compute node whose traits were read."""
-    read = [item for item in snapshot.host_nodes if item.provider.uuid in snapshot.traits]
+    read = [item for item in audited.host_nodes if item.provider.uuid in audited.cloud.traits]
     owned = {
-        item.node.hypervisor[0] for item in read if OWNER in snapshot.traits[item.provider.uuid]
+        item.node.hypervisor[0]
+        for item in read
+        if OWNER in audited.cloud.traits[item.provider.uuid]
     }
-    services = {host_service.host: host_service for host_service in snapshot.hosts.compute_services}
+    services = {
+        host_service.host: host_service for host_service in audited.cloud.hosts.compute_services
+    }
     for item in read:
-        traits, kind = snapshot.traits[item.provider.uuid], item.node.hypervisor[0]
+        traits, kind = audited.cloud.traits[item.provider.uuid], item.node.hypervisor[0]
         service = services.get(item.node.host)
         if service is not None and service.is_reachable:
             is_disabled = not service.is_enabled
@@ -167,12 +171,10 @@ def find_traits(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
                 " server starts here"
             )
             yield MISSING_OWNER.repaired(item, {OWNER: True}, text, {"traits": [OWNER]})
-    yield from _compare_peers(snapshot, read)
+    yield from _compare_peers(audited, read)
 
 
-def _compare_peers(
-    snapshot: ProviderSnapshot, read: Sequence[HostNode]
-) -> Iterator[ProviderFinding]:
+def _compare_peers(audited: AuditedCloud, read: Sequence[HostNode]) -> Iterator[ProviderFinding]:
     """Compare hosts of the same hypervisor and version."""
     groups: dict[tuple[str, int], list[HostNode]] = collections.defaultdict(list)
     for item in read:
@@ -181,7 +183,7 @@ def _compare_peers(
         having = collections.Counter(
             trait
             for item in group
-            for trait in snapshot.traits[item.provider.uuid]
+            for trait in audited.cloud.traits[item.provider.uuid]
             if trait.startswith(_OF_DRIVER) and trait != _DISABLED
         )
         # More hosts without a trait may be another kind of host.
@@ -192,7 +194,7 @@ def _compare_peers(
             if count >= _PEERS and 0 < len(group) - count <= few
         }
         for item in group:
-            missing = sorted(expected - snapshot.traits[item.provider.uuid])
+            missing = sorted(expected - audited.cloud.traits[item.provider.uuid])
             if missing:
                 peers = min(having[trait] for trait in missing)
                 have, hypervisor = "has" if peers == 1 else "have", f"{name} {version}"
@@ -219,22 +221,22 @@ UNCONFIGURED_TRAIT = ProviderProblem(
 CONFIGURATION_CODES = (UNCONFIGURED_INVENTORY.code, UNCONFIGURED_TRAIT.code)
 
 
-def find_unconfigured(snapshot: ProviderSnapshot) -> Iterator[ProviderFinding]:
+def find_unconfigured(audited: AuditedCloud) -> Iterator[ProviderFinding]:
     """Findings about each compute node; none if no file was given."""
-    config = snapshot.config
+    config = audited.config
     if config is None:
         return
-    for item in snapshot.host_nodes:
+    for item in audited.host_nodes:
         # Ironic reports the custom classes and traits of its nodes.
         if item.node.is_ironic:
             continue
         uuid, labels = item.provider.uuid, _identifications(item)
-        has_traits = facts.value(snapshot.traits, uuid, frozenset())
+        has_traits = facts.value(audited.cloud.traits, uuid, frozenset())
         for kind, what, has, named in (
             (
                 UNCONFIGURED_INVENTORY,
                 "inventory of",
-                snapshot.offered(item.provider),
+                audited.offered(item.provider),
                 config.inventories,
             ),
             (UNCONFIGURED_TRAIT, "the trait", has_traits, config.traits),

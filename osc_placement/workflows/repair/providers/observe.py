@@ -80,19 +80,20 @@ OWNERS = (OWNER, "OWNER_CYBORG")
 
 
 @dataclasses.dataclass(eq=False)
-class ProviderSnapshot(Cloud):
-    """The cloud, and what the files of the site say: ``pci`` and ``config``, None without them."""
+class AuditedCloud:
+    """A cloud beside the files of its site: ``pci`` and ``config`` are None without them."""
 
+    cloud: Cloud
     pci: pci.PciConfiguration | None = None
     config: ProviderConfig | None = None
 
     def offered(self, item: provider.Provider) -> inventory.Inventories:
         """The inventories of a provider, none of one that cannot be read: a finding says so."""
-        return facts.value(self.inventories, item.uuid, {})
+        return facts.value(self.cloud.inventories, item.uuid, {})
 
     def having(self, trait: str) -> frozenset[str]:
         """The providers with a trait. Requests: one, the first time."""
-        return self.with_trait.get(trait, frozenset())
+        return self.cloud.with_trait.get(trait, frozenset())
 
     @property
     def pci_devices(self) -> frozenset[str]:
@@ -106,37 +107,41 @@ class ProviderSnapshot(Cloud):
     @functools.cached_property
     def used_up(self) -> frozenset[str]:
         """The one-time-use devices without capacity and without usage."""
-        devices = [*used_up_devices(self.inventories, self.having(ONE_TIME_USE))]
-        facts.prefetch(self.usages, devices)
+        devices = [*used_up_devices(self.cloud.inventories, self.having(ONE_TIME_USE))]
+        facts.prefetch(self.cloud.usages, devices)
         return frozenset(
-            uuid for uuid in devices if uuid in self.usages and not any(self.usages[uuid].values())
+            uuid
+            for uuid in devices
+            if uuid in self.cloud.usages and not any(self.cloud.usages[uuid].values())
         )
 
     @functools.cached_property
     def sev_es(self) -> dict[str, int]:
         """``{provider: contexts in use}`` of SEV-ES on hosts with SEV-SNP."""
-        sev_es = self.having("HW_CPU_X86_AMD_SEV_ES") & self.providers.keys()
+        sev_es = self.having("HW_CPU_X86_AMD_SEV_ES") & self.cloud.providers.keys()
         if not sev_es:
             return {}
-        roots = set(map(self.root_of, self.having("HW_CPU_X86_AMD_SEV_SNP")))
-        uuids = sorted(uuid for uuid in sev_es if self.root_of(uuid) in roots)
-        facts.prefetch(self.usages, uuids)
-        read = {uuid: self.usages[uuid] for uuid in uuids if uuid in self.usages}
+        roots = set(map(self.cloud.root_of, self.having("HW_CPU_X86_AMD_SEV_SNP")))
+        uuids = sorted(uuid for uuid in sev_es if self.cloud.root_of(uuid) in roots)
+        facts.prefetch(self.cloud.usages, uuids)
+        read = {uuid: self.cloud.usages[uuid] for uuid in uuids if uuid in self.cloud.usages}
         return {uuid: used.get("MEM_ENCRYPTION_CONTEXT", 0) for uuid, used in read.items()}
 
     @functools.cached_property
     def pci_consumers(self) -> dict[str, list[str]]:
         """``{device: consumers}`` of the devices that ``pci`` may not match."""
         unmatched = [item.uuid for item in self.unmatched_devices] if self.pci else []
-        facts.prefetch(self.held, unmatched)
+        facts.prefetch(self.cloud.held, unmatched)
         return {
-            uuid: sorted(self.held[uuid].allocations) for uuid in unmatched if uuid in self.held
+            uuid: sorted(self.cloud.held[uuid].allocations)
+            for uuid in unmatched
+            if uuid in self.cloud.held
         }
 
     @functools.cached_property
     def host_nodes(self) -> list[HostNode]:
         """The compute nodes that have a provider."""
-        pairs = ((node, self.provider_of(node)) for node in self.hosts.nodes)
+        pairs = ((node, self.cloud.provider_of(node)) for node in self.cloud.hosts.nodes)
         return [HostNode(node, item) for node, item in pairs if item is not None]
 
     @functools.cached_property
@@ -144,13 +149,13 @@ class ProviderSnapshot(Cloud):
         """The root providers with neither the UUID nor the name of a compute node."""
         return [
             item
-            for item in self.roots.values()
-            if item.uuid not in self.compute_nodes and item.name not in self.hostnames
+            for item in self.cloud.roots.values()
+            if item.uuid not in self.cloud.compute_nodes and item.name not in self.cloud.hostnames
         ]
 
     def hosts_of(self, item: provider.Provider) -> tuple[str, ...]:
         """The host of a provider's tree; the name of a root that is not a compute node."""
-        root = self.providers.get(self.root_of(item.uuid), item)
+        root = self.cloud.providers.get(self.cloud.root_of(item.uuid), item)
         return (self._host_of_root.get(root.uuid, root.name),)
 
     @functools.cached_property
@@ -158,7 +163,7 @@ class ProviderSnapshot(Cloud):
         """The PCI devices that the nova.conf does not match for certain."""
         return [
             item
-            for item in self.providers.values()
+            for item in self.cloud.providers.values()
             if item.uuid in self.pci_devices and not self.pci_match(item)
         ]
 
@@ -211,15 +216,15 @@ def read(
     neutron: neutron_api.Neutron | None,
     request: ProviderAuditRequest,
     context: ReadContext,
-) -> ProviderSnapshot:
+) -> AuditedCloud:
     """The cloud with the inventories of all providers and the traits of the compute nodes.
 
     Requests: see ``audit.audit_providers``.
     """
-    cloud = source.read(client, nova, context, kind=ProviderSnapshot)
+    cloud = source.read(client, nova, context)
     cloud.agents = None if neutron is None else neutron_api.agents(neutron)
-    cloud.pci, cloud.config = request.pci, request.config
     facts.prefetch(cloud.inventories, cloud.providers)
-    nodes = [item.provider.uuid for item in cloud.host_nodes]
+    audited = AuditedCloud(cloud, request.pci, request.config)
+    nodes = [item.provider.uuid for item in audited.host_nodes]
     source.of(client, context).prefetch_traits(cloud, nodes)
-    return cloud
+    return audited

@@ -79,14 +79,9 @@ def of_health(snapshot: Cloud) -> list[str]:
 
 def faulty(snapshot: Cloud) -> list[observe.ProviderFinding]:
     """The findings about providers."""
-    return provider_audit.find(
-        observe.ProviderSnapshot(
-            snapshot.hosts,
-            snapshot.providers,
-            inventories=snapshot.inventories,
-            with_trait={"COMPUTE_NODE": frozenset(snapshot.providers)},
-        )
-    )
+    traits = {"COMPUTE_NODE": frozenset(snapshot.providers)}
+    cloud = dataclasses.replace(snapshot, with_trait=traits)
+    return provider_audit.find(observe.AuditedCloud(cloud))
 
 
 def of_provider_audit(snapshot: Cloud) -> list[str]:

@@ -15,10 +15,11 @@ from osc_placement.model import inventory, provider
 from osc_placement.neutron import api as neutron_api
 from osc_placement.neutron.api import Agent
 from osc_placement.nova import api as nova_api, pci, values
+from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.repair import findings
 from osc_placement.workflows.repair.providers import audit, devices, identity, observe
-from osc_placement.workflows.repair.providers.observe import ProviderSnapshot
+from osc_placement.workflows.repair.providers.observe import AuditedCloud
 from tests.support import embedded
 
 QEMU = ("QEMU", 8002000)
@@ -37,7 +38,7 @@ def item(name: str, parent: str | None = None, uuid: str | None = None) -> provi
     )
 
 
-def cloud(count: int = 4, **fields: Any) -> ProviderSnapshot:
+def cloud(count: int = 4, **fields: Any) -> Cloud:
     """Equal hosts ``h0.example``, ...; ``fields`` replace fields of the snapshot."""
     names = [f"h{number}.example" for number in range(count)]
     nodes = tuple(
@@ -47,7 +48,7 @@ def cloud(count: int = 4, **fields: Any) -> ProviderSnapshot:
         for name in names
     )
     services = tuple(values.ComputeService(node.host) for node in nodes)
-    snapshot = ProviderSnapshot(
+    snapshot = Cloud(
         values.Hosts(nodes, services),
         provider.by_uuid(item(name) for name in names),
         inventories={f"u-{name}": offered(**REPORTED) for name in names},
@@ -56,16 +57,17 @@ def cloud(count: int = 4, **fields: Any) -> ProviderSnapshot:
     return dataclasses.replace(snapshot, **fields)
 
 
-def codes(snapshot: ProviderSnapshot) -> list[tuple[str, str]]:
-    return [(finding.code, finding.subject.name) for finding in audit.find(snapshot)]
+def codes(snapshot: Cloud | AuditedCloud) -> list[tuple[str, str]]:
+    audited = snapshot if isinstance(snapshot, AuditedCloud) else AuditedCloud(snapshot)
+    return [(finding.code, finding.subject.name) for finding in audit.find(audited)]
 
 
-def with_host(snapshot: ProviderSnapshot, **fields: Any) -> ProviderSnapshot:
+def with_host(snapshot: Cloud, **fields: Any) -> Cloud:
     hosts = dataclasses.replace(snapshot.hosts, **fields)
     return dataclasses.replace(snapshot, hosts=hosts)
 
 
-def with_inventory(totals: dict[str, int], **fields: Any) -> ProviderSnapshot:
+def with_inventory(totals: dict[str, int], **fields: Any) -> Cloud:
     snapshot = cloud(**fields)
     inventories = {**snapshot.inventories, "u-h0.example": offered(**totals)}
     return dataclasses.replace(snapshot, inventories=inventories)
@@ -113,7 +115,7 @@ def test_other_hypervisors_are_not_compared() -> None:
     assert codes(with_host(snapshot, nodes=nodes)) == []
 
 
-def with_service(snapshot: ProviderSnapshot, **fields: Any) -> ProviderSnapshot:
+def with_service(snapshot: Cloud, **fields: Any) -> Cloud:
     """The snapshot with other fields of the service of ``h1``."""
     services = tuple(
         dataclasses.replace(service, **fields) if service.host == "h1" else service
@@ -163,14 +165,15 @@ def test_two_compute_nodes_of_one_name_share_no_provider() -> None:
     snapshot = cloud(2)
     twin = values.ComputeNode("u-twin", "h0.example", "twin")
     twins = with_host(snapshot, nodes=(*snapshot.hosts.nodes, twin))
-    (finding,) = identity.find_identity(twins)
+    audited = AuditedCloud(twins)
+    (finding,) = identity.find_identity(audited)
     assert (finding.code, finding.subject.uuid, finding.hosts) == (
         "missing-provider",
         "u-twin",
         ("twin",),
     )
     assert "two compute nodes of this name, and h0 has the provider" in finding.evidence.text
-    assert [node.node.uuid for node in twins.host_nodes] == ["u-h0.example", "u-h1.example"]
+    assert [node.node.uuid for node in audited.host_nodes] == ["u-h0.example", "u-h1.example"]
 
 
 def test_a_short_name_is_double_and_another_domain_is_not() -> None:
@@ -247,14 +250,16 @@ def test_what_an_agent_reports_has_providers(agent: Agent, code: str | None, tex
         inventories={**snapshot.inventories, **added},
         agents=[agent],
     )
-    agents = list(devices.find_agents(snapshot))
+    agents = list(devices.find_agents(AuditedCloud(snapshot)))
     assert [finding.code for finding in agents] == ([code] if code else [])
     assert all(text in finding.evidence.text for finding in agents), agents
     down = with_host(snapshot, unreachable=frozenset({"h5"}))
-    assert "agent-other-name" not in [agent.code for agent in devices.find_agents(down)]
+    assert "agent-other-name" not in [
+        agent.code for agent in devices.find_agents(AuditedCloud(down))
+    ]
 
 
-def with_stray(**fields: Any) -> ProviderSnapshot:
+def with_stray(**fields: Any) -> Cloud:
     """A cloud with one more root provider, ``gone.example``."""
     healthy = cloud()
     hosts = dataclasses.replace(healthy.hosts, **fields.pop("hosts", {}))
@@ -287,7 +292,7 @@ SHARE = {**cloud().inventories, "u-gone.example": offered(DISK_GB=4)}
 def test_a_root_without_a_compute_node_is_found(
     fields: dict[str, Any], code: str, action: str
 ) -> None:
-    (finding,) = audit.find(with_stray(**fields))
+    (finding,) = audit.find(AuditedCloud(with_stray(**fields)))
     assert (finding.code, str(finding.proposed.action)) == (code, action)
     assert finding.subject.name == "gone.example"
 
@@ -314,19 +319,22 @@ def held_by(*consumers: str) -> responses.ProviderAllocations:
     return responses.ProviderAllocations(1, dict.fromkeys(consumers, share))
 
 
-def with_device(**fields: Any) -> ProviderSnapshot:
+CONFIGURED = pci.PciConfiguration("nova.conf", tuple(pci.parse('{"address": "0000:90:00.0"}')))
+
+
+def with_device(
+    pci_of_host: pci.PciConfiguration | None = CONFIGURED, **fields: Any
+) -> AuditedCloud:
     """A cloud with one PCI device on h0, in use by consumer ``c1``; nova.conf has bus 90 only."""
     healthy = cloud()
     device = item("h0.example_0000:84:00.0", parent="h0.example")
-    spec = pci.parse('{"address": "0000:90:00.0"}')
     defaults = {
         "providers": provider.by_uuid([*healthy.providers.values(), device]),
         "inventories": {**healthy.inventories, device.uuid: offered(CUSTOM_PCI_10DE_20B0=1)},
         "with_trait": {pci.MANAGED: frozenset({device.uuid})},
         "held": {device.uuid: held_by("c1")},
-        "pci": pci.PciConfiguration("nova.conf", tuple(spec)),
     }
-    return dataclasses.replace(healthy, **{**defaults, **fields})
+    return AuditedCloud(dataclasses.replace(healthy, **{**defaults, **fields}), pci_of_host)
 
 
 def test_a_device_out_of_spec_and_in_use_is_found_with_its_consumer() -> None:
@@ -341,11 +349,11 @@ def test_a_device_out_of_spec_and_in_use_is_found_with_its_consumer() -> None:
 @pytest.mark.parametrize(
     "fields",
     [
-        {"pci": None},
-        {"pci": pci.PciConfiguration("nova.conf", None)},
-        {"pci": pci.PciConfiguration("nova.conf", tuple(pci.parse('{"devname": "ens1"}')))},
-        {"pci": pci.PciConfiguration("nova.conf", tuple(pci.parse("{}")))},
-        {"pci": pci.PciConfiguration("nova.conf", (), host="h1")},
+        {"pci_of_host": None},
+        {"pci_of_host": pci.PciConfiguration("nova.conf", None)},
+        {"pci_of_host": pci.PciConfiguration("nova.conf", tuple(pci.parse('{"devname": "ens1"}')))},
+        {"pci_of_host": pci.PciConfiguration("nova.conf", tuple(pci.parse("{}")))},
+        {"pci_of_host": pci.PciConfiguration("nova.conf", (), host="h1")},
         {"held": {"u-h0.example_0000:84:00.0": held_by()}},
     ],
     ids=["no-file", "no-spec", "devname", "matches", "other-host", "unused"],
@@ -356,7 +364,7 @@ def test_other_devices_are_no_finding(fields: dict[str, Any]) -> None:
 
 def test_a_file_of_one_host_judges_its_devices() -> None:
     own = pci.PciConfiguration("nova.conf", (), host="h0")
-    assert codes(with_device(pci=own)) == [("pci-device-out-of-spec", "h0.example_0000:84:00.0")]
+    assert codes(with_device(own)) == [("pci-device-out-of-spec", "h0.example_0000:84:00.0")]
 
 
 DEVICE = {"PCI_DEVICE": inventory.Inventory(total=1, reserved=1)}
