@@ -44,7 +44,7 @@ EXIT_CODES: Mapping[int, str] = {
     **base.EXIT_CODES,
     0: "no findings that can be repaired; with --strict: no findings",
     3: "findings that can be repaired, or are left; with --strict: any findings",
-    services.NOT_CHECKED: services.STRICT,
+    services.NOT_CHECKED: f"a provider could not be read; {services.STRICT}",
     5: "the limit of --max-count is reached and findings are left",
     6: "some repairs failed, or a guard refused them",
     7: "some items are stale: they changed after they were read",
@@ -128,8 +128,7 @@ class AuditCommand(plan_command.PlanCommand):
             # Below a table, the summary says it.
             reported += map(unchecked, self.not_checked)
         if not parsed_args.repair:
-            code = _code(findings, strict=strict)
-            self.exit_code = services.exit_code(code, self.not_checked, parsed_args)
+            self.exit_code = self._whole(_code(findings, strict=strict), parsed_args)
             notes = [f"Note: {note}" for note in report.notes]
             notes += caveats
             self.summary = [f"On {report.target}: {self._counts()}", *notes]
@@ -147,10 +146,18 @@ class AuditCommand(plan_command.PlanCommand):
             self.exit_code = _code(findings, strict=strict)
         elif not self.exit_code:
             self.exit_code = _code_after(findings, results, strict=strict)
-        self.exit_code = services.exit_code(self.exit_code, self.not_checked, parsed_args)
+        self.exit_code = self._whole(self.exit_code, parsed_args)
         return _REPAIR_COLUMNS, [
             rows.row(_COLUMNS, item) + _end(item, results) for item in reported
         ]
+
+    def _whole(self, code: int, parsed_args: argparse.Namespace) -> int:
+        """The exit code: NOT_CHECKED in place of 0 if the audit is not whole."""
+        from osc_placement.workflows.repair.findings import unread
+
+        if code == 0 and unread(self.findings):
+            return services.NOT_CHECKED
+        return services.exit_code(code, self.not_checked, parsed_args)
 
     def _counts(self) -> str:
         """``7 findings: 4 orphaned, 2 doubled, 1 unknown``."""

@@ -12,10 +12,11 @@ import pytest
 
 from osc_placement import testing
 from osc_placement.plan import reasons
+from osc_placement.testing import traffic
 from osc_placement.workflows.repair import findings
 from tests.support import embedded
-from tests.support.peer import shell, target as targets
-from tests.support.rows import Absent, Row, State, one_line, table
+from tests.support.peer import fixtures, shell, target as targets
+from tests.support.rows import Absent, Row, State, nova_recording, one_line, table
 
 pytestmark = pytest.mark.usefixtures("sample")
 
@@ -268,3 +269,24 @@ def test_a_stored_repair_is_not_made_for_a_host_that_nova_has_enabled_again(
     assert openstack.target.state() == before
     assert cloud("disabled").run(openstack, apply).code == 0
     assert openstack.target.state() != before
+
+
+BROKEN = traffic.Reply(503, b"it is broken")
+
+
+@pytest.mark.parametrize(
+    ("command", "fact"), [("allocation", "allocations"), ("provider", "inventories")]
+)
+@fixtures.ON_ONE_TARGET
+def test_an_audit_that_could_not_read_a_provider_does_not_end_with_zero(
+    openstack: shell.OpenStack, command: str, fact: str
+) -> None:
+    cloud = testing.Cloud().compute("one", VCPU=8)
+    deleted = {"GET /v2.1/servers/detail?all_tenants=1&deleted=true": {"servers": []}}
+    options = nova_recording(cloud.nova() | deleted)
+    with testing.LoopbackPlacement(load=cloud) as placement:
+        placement.before(lambda sent: BROKEN if sent.path.endswith(fact) else None)
+        words = [*targets.admin_options(placement.url), *options, "placement", command, "audit"]
+        outcome = shell.run([*words, "-f", "json"])
+    assert outcome.code == 4, outcome
+    assert {row["cause"] for row in json.loads(outcome.stdout)} >= {"unreadable"}, outcome
