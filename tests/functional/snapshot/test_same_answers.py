@@ -110,9 +110,6 @@ def _rows(item: Any) -> Any:
         return [_rows(part) for part in item]
     if not isinstance(item, dict):
         return item
-    if item.get("status") == "unchanged":
-        # A service is not asked for the owner of a consumer that keeps its allocations.
-        return item["uuid"]
     return {
         key: _rows(value)
         for key, value in item.items()
