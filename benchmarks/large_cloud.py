@@ -162,7 +162,7 @@ def operations(
 
 
 def _severities(answer: Any) -> tuple[Any, Any]:
-    """Every area was examined."""
+    """Every area was checked."""
     return {row["code"] for row in answer if row["severity"] == "not checked"}, set()
 
 

@@ -37,7 +37,7 @@ Slot = tuple[str, str]
 #: ``{slot: amount}``
 Amounts = Mapping[Slot, int]
 
-#: Options that ``most`` examines in a part of the cloud before it gives a bound.
+#: Options that ``most`` checks in a part of the cloud before it gives a bound.
 EFFORT = 200_000
 
 #: Options of a part of the cloud up to which ``most`` searches.

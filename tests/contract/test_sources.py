@@ -256,7 +256,7 @@ def explanation(
 
 def checked(nova: nova_api.Nova, client: api.Client) -> list[Any]:
     """What health finds, without the figures that name the source."""
-    areas = health.examine(health.HealthServices(client, nova, "no neutron"), CONTEXT)
+    areas = health.check_areas(health.HealthServices(client, nova, "no neutron"), CONTEXT)
     return [
         area._replace(problems=sorted(area.problems)) for area in areas if area.name != "placement"
     ]

@@ -180,7 +180,7 @@ openstack placement capacity show --flavor m1.large \\
             *itertools.chain(*map(_kept, answer.rows)),
         ]
 
-    def _differ(self, counted: Iterable[show.Row]) -> bool:
+    def _differ(self, counted: Iterable[show.CapacityRow]) -> bool:
         """Whether requests for one flavor, by rules of nova that may hold, fit differently."""
         counts: dict[tuple[object, ...], set[object]] = {}
         for row in counted:
@@ -247,7 +247,7 @@ openstack placement capacity show --flavor m1.large \\
             raise errors.InvalidInput(list(self._refused.values()))
 
 
-def _kept(row: show.Row) -> Iterator[str]:
+def _kept(row: show.CapacityRow) -> Iterator[str]:
     """The answer of ``--keep``; for a part of the cloud, only why nothing more is safe there."""
     kept = row.kept
     if kept is None or (row.part and not kept.unsafe):
@@ -308,11 +308,11 @@ def _columns(
     causes: Mapping[str, str],
     *,
     has_after: bool,
-) -> rows.Columns[show.Row]:
+) -> rows.Columns[show.CapacityRow]:
     """The columns; ``requests`` are those of nova, ``causes`` why Placement refuses some."""
     from osc_placement.scheduling.answer import Caveats
 
-    def caveats_of(row: show.Row) -> Caveats:
+    def caveats_of(row: show.CapacityRow) -> Caveats:
         of_nova = requests[row.title].caveats if row.title in requests else Caveats()
         cause = (causes[row.title],) if row.title in causes else ()
         return Caveats(notes=cause) + answer.caveats + of_nova + row.caveats
@@ -340,11 +340,13 @@ def _classes(listed: Iterable[Sequence[Any]]) -> rows.Cell:
     return rows.Cell(items, [f"{item['class']}={item['left']}" for item in items])
 
 
-def _state(row: show.Row) -> str:
+def _state(row: show.CapacityRow) -> str:
     return "after" if row.is_after else "before"
 
 
-def _tables(counted: Sequence[show.Row], parsed_args: argparse.Namespace) -> list[tables.Table]:
+def _tables(
+    counted: Sequence[show.CapacityRow], parsed_args: argparse.Namespace
+) -> list[tables.Table]:
     """What fits, and what remains of each class: one table for each request."""
     state = ["state"] if _has_after(parsed_args) else []
     keys = ["request", *([parsed_args.by] if parsed_args.by else []), *state]

@@ -112,7 +112,7 @@ class ExplainAllocationCandidate(base.ReportLister):
     changes that give a candidate, and which filters of nova may refuse the candidates.
 
     The table output has several tables. Other formats have one row per fact; the column section
-    tells its kind. A host that a filter of nova certainly refuses is not counted.
+    tells its kind. Hosts that nova's filters refuse are not counted.
     """
 
     required_feature = "nested candidates"
@@ -237,12 +237,12 @@ openstack allocation candidate explain \\
 
     def _queries(
         self, request: ExplainRequest, compute: ServerHosts, nova: Nova | None
-    ) -> tuple[api.Client, list[explain.ExplainedQuery], past.Told]:
+    ) -> tuple[api.Client, list[explain.ExplainedQuery], past.FailureRecords]:
         """The queries to explain, and what happened to them before."""
         from osc_placement.workflows.explain import failed
 
         if isinstance(request.asked, candidate.CandidateOptions):
-            return *self._of_query(request.asked), past.Told()
+            return *self._of_query(request.asked), past.FailureRecords()
         failure, log, every = None, None, []
         if request.asked is not None:
             every = self._of_nova(request.asked, request.move, compute)
@@ -253,7 +253,7 @@ openstack allocation candidate explain \\
             log = past.read_log(request.logs, request.request_id, failure)
             every = past.with_logged(every, log)
         client = candidate.connected(self, [single.query for single in every])
-        return client, every, past.Told(failure, log)
+        return client, every, past.FailureRecords(failure, log)
 
     def _of_nova(
         self, options: RequestOptions, move: MoveRequest | None, compute: ServerHosts

@@ -97,7 +97,7 @@ def attempts(case: Case | None, count: int) -> list[str]:
     ]
 
 
-class Told(NamedTuple):
+class FailureRecords(NamedTuple):
     """What happened, by nova, by the logs and by a snapshot; ``then`` are the latter's rows."""
 
     failure: failed.PastFailure | None = None
@@ -107,7 +107,7 @@ class Told(NamedTuple):
 
     def completed(
         self, answer: explain.Explanation | None, when: str, then: Sequence[Mapping[str, Any]] = ()
-    ) -> Told:
+    ) -> FailureRecords:
         """The same with its cause; ``answer`` is about the hosts of a time."""
         from osc_placement.workflows.explain import failed, request_log
 

@@ -100,8 +100,8 @@ openstack placement health show --fail-on warning --mute used-up=2026-12-31"""
             before = None
             if parsed_args.since is not None:
                 with health.of_snapshot(parsed_args.since) as earlier:
-                    before = health.examine(earlier, context)
-            areas = health.examine(cloud, context, check_owners=parsed_args.check_owners)
+                    before = health.check_areas(earlier, context)
+            areas = health.check_areas(cloud, context, check_owners=parsed_args.check_owners)
         today = datetime.datetime.now(datetime.UTC).date()
         mutes = [health.Mute.parse(text) for text in parsed_args.mute]
         lines = health.lines(areas, mutes, today=today, before=before)

@@ -110,7 +110,7 @@ openstack placement upgrade check --from 2025.1 --to 2026.2 \\
                 configuration,
                 context,
             )
-            checked = upgrade.examine(reader, opened)
+            checked = upgrade.check_upgrade(reader, opened)
         counts = collections.Counter(str(item.outcome.result) for item in checked)
         self.exit_code = max(_CODES[result] for result in counts)
         if not self.exit_code and parsed_args.strict and counts["not checked"]:

@@ -74,7 +74,7 @@ class ShowRequest:
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
-class Row:
+class CapacityRow:
     """One count. ``part`` is a host, aggregate or zone; empty for the whole cloud.
 
     ``is_after``: after the plan, with the added hosts. ``kept`` is set with hosts in reserve. A
@@ -97,14 +97,14 @@ class Shown:
     the servers of failed hosts.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[CapacityRow, ...]
     failures: tuple[str, ...] = ()
     caveats: Caveats = dataclasses.field(default_factory=Caveats)
 
 
-def nothing_fits(title: str) -> Row:
+def nothing_fits(title: str) -> CapacityRow:
     """The count of a request that Placement refuses: nova finds no host for it."""
-    return Row(title, "", False, count.Capacity(placing.FitCount(0, 0), 0, ()))
+    return CapacityRow(title, "", False, count.Capacity(placing.FitCount(0, 0), 0, ()))
 
 
 def show(
@@ -127,7 +127,7 @@ def show(
     nova = nova or nova_servers.NovaReader()
     aggregates = _aggregates(request.by, names)
     in_nova = nova_servers.ServerCases()
-    rows: list[Row] = []
+    rows: list[CapacityRow] = []
     failures: tuple[str, ...] = ()
     with contextlib.ExitStack() as stack:
         if request.keep is not None:
@@ -289,7 +289,7 @@ class _Counting:
     compute: ServerHosts
     like: Mapping[str, str]
 
-    def rows(self, base: state.CloudState, *, is_after: bool) -> Iterator[Row]:
+    def rows(self, base: state.CloudState, *, is_after: bool) -> Iterator[CapacityRow]:
         """A row for each part of the cloud."""
         without = frozenset(servers.roots_named(base, self.request.without, self.compute))
         refused = self.compute.refused(root for root in base.tree if root not in self.like)
@@ -327,7 +327,7 @@ class _Counting:
             reasons = {base.providers[root].name: refused[root] for root in capacity.refused}
             why = f"Placement does not have it in {part}"
             reasons |= {each.name: why for each in unused}
-            yield Row(
+            yield CapacityRow(
                 self.title,
                 part,
                 is_after,

@@ -14,7 +14,7 @@ from osc_placement.engine.candidates.forest import Forest
 from osc_placement.model import candidate
 from osc_placement.search import placing
 
-#: Candidates of one tree that are examined.
+#: Candidates of one tree that are checked.
 PER_TREE = 2_000
 
 

@@ -42,7 +42,7 @@ _PER_HOST = 3
 #: Hosts of which changes are worked out if none is named.
 NEAREST = 3
 
-#: Ways to fill the slots of a request on one host that are examined, and choices of alternatives.
+#: Ways to fill the slots of a request on one host that are checked, and choices of alternatives.
 _MOST_WAYS = 3_000
 _MOST_PICKS = 40
 

@@ -2,8 +2,8 @@
 """Health: every check of the audits on one reading of Placement, nova and neutron.
 
 Each area has the workflow of one command; its problems are those that the command shows. The
-requests of the areas overlap, so ``read_once`` keeps the answers until all areas are examined.
-An area that cannot be examined (a missing right, a service that is down) is reported as such, and
+requests of the areas overlap, so ``read_once`` keeps the answers until all areas are checked.
+An area that cannot be checked (a missing right, a service that is down) is reported as such, and
 the others go on. ``lines`` and ``compare`` are pure.
 """
 
@@ -85,7 +85,7 @@ class Area(NamedTuple):
 
     name: str
     problems: Sequence[HealthProblem] = ()
-    examined: str = ""
+    checked: str = ""
     error: str = ""
     not_checked: Sequence[str] = ()
     unread: Sequence[str] = ()
@@ -160,7 +160,7 @@ class HealthServices:
         return None if isinstance(self.neutron, str) else self.neutron
 
 
-def examine(
+def check_areas(
     services: HealthServices, context: ReadContext, *, check_owners: bool = False
 ) -> list[Area]:
     """Every area, in the order of the answer.
@@ -508,7 +508,7 @@ def lines(
         if area.error:
             failed.setdefault(area.error, []).append(area.name)
         elif not area.problems and not area.unread:
-            rows.append(HealthLine(Severity.OK, area.name, text=area.examined))
+            rows.append(HealthLine(Severity.OK, area.name, text=area.checked))
         rows += [_unchecked(area, text, is_unread=True) for text in area.unread]
         rows += [_unchecked(area, text, is_unread=False) for text in area.not_checked]
     # One service that fails is said once.

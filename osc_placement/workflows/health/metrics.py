@@ -90,7 +90,7 @@ def read(
 ) -> list[Family]:
     """All families; ``saved`` is when the cloud was read, in seconds since the epoch.
 
-    Requests: those of ``health.examine`` and of ``source.everything``, each different one once:
+    Requests: those of ``health.check_areas`` and of ``source.everything``, each different one once:
     two for each further provider. To nova also one for its version, one for the host aggregates,
     one per 1000 flavors, and those of ``server_check.check``. With ``projects`` one to nova for
     each project that has allocations, and on a service one to Placement for each consumer.
@@ -116,7 +116,7 @@ def read(
                 families.append(_flavors_per_host(base, services, compute, flavors_read, context))
         if details.projects:
             families += _projects(base, details.quotas, not_checked, context)
-        families += _findings(health.examine(services, context), not_checked)
+        families += _findings(health.check_areas(services, context), not_checked)
     if saved is not None:
         help_text = "When the cloud was read, in seconds since 1970."
         families.append(Family("state_timestamp_seconds", help_text, (), [Sample((), saved)]))

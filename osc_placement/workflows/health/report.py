@@ -234,12 +234,12 @@ def read(
 ) -> Report:
     """The report of a cloud, or of a file; ``planned`` is a plan and its file.
 
-    Requests: those of ``health.examine`` and ``source.everything``, each different one once: two
-    for each further provider. Errors: PlanRefused for a plan of another target.
+    Requests: those of ``health.check_areas`` and ``source.everything``, each different one once:
+    two for each further provider. Errors: PlanRefused for a plan of another target.
     """
     with contextlib.ExitStack() as stack:
         stack.enter_context(health.read_once(services))
-        areas = health.examine(services, context) if with_health else []
+        areas = health.check_areas(services, context) if with_health else []
         named = health.named_aggregates(services)
         report_plan = None
         if planned is None:

@@ -330,7 +330,7 @@ CHECKS: Sequence[tuple[str, str, Callable[[UpgradeReader], Outcome]]] = (
 )
 
 
-def examine(reader: UpgradeReader, services: health.HealthServices) -> list[UpgradeRow]:
+def check_upgrade(reader: UpgradeReader, services: health.HealthServices) -> list[UpgradeRow]:
     """Every check, in order.
 
     Requests: those of ``allocation_audit.read_cloud``, ``mirror.plan_mirror`` and

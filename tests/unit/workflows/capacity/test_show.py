@@ -193,7 +193,7 @@ def test_what_shares_with_a_part_serves_its_servers_and_is_no_host_of_it(
     ]
 
 
-def numbers(row: show.Row) -> tuple[object, ...]:
+def numbers(row: show.CapacityRow) -> tuple[object, ...]:
     """A count without the names of what was chosen."""
     capacity = row.capacity
     fits = capacity.count.least, capacity.count.most

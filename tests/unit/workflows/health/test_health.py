@@ -104,7 +104,7 @@ def audited_flavors(client: api.Client, nova: nova_api.Nova) -> list[flavor_audi
 def test_each_area_has_the_problems_of_its_command(seed: int) -> None:
     document, nova_document = spoilt(seed)
     read, client = services(document, nova_document)
-    areas = health.examine(read, CONTEXT)
+    areas = health.check_areas(read, CONTEXT)
     sent = [(item.method, item.path, item.query) for item in client.sent]
     assert len(sent) == len(set(sent))
 
@@ -143,7 +143,7 @@ def test_each_area_has_the_problems_of_its_command(seed: int) -> None:
 
 def test_the_commands_of_every_problem_exist() -> None:
     read, _ = services()
-    problems = [item for area in health.examine(read, CONTEXT) for item in area.problems]
+    problems = [item for area in health.check_areas(read, CONTEXT) for item in area.problems]
     entries = {commands.command_name(entry): entry for entry in commands.PRESENT}
     for line in {*(item.show for item in problems), *(item.repair for item in problems)} - {""}:
         name = next(name for name in entries if line.startswith(name))
@@ -158,7 +158,7 @@ def requests_of(client: embedded.Client, run: Callable[[], object]) -> list[tupl
 
 def test_a_cloud_is_read_once() -> None:
     read, client = services()
-    together = requests_of(client, lambda: health.examine(read, CONTEXT))
+    together = requests_of(client, lambda: health.check_areas(read, CONTEXT))
     assert len(together) == len(set(together)) == 141
     nova, neutron = read.require_nova(), read.neutron_or_none
     single = {
@@ -189,22 +189,22 @@ def test_a_file_has_the_problems_of_a_service(seed: int) -> None:
     document, nova_document = spoilt(seed)
     read, client = services(document, nova_document)
     file = dataclasses.replace(read, client=client.placement.client(microversion.MAXIMUM))
-    of_service = health.examine(read, CONTEXT, check_owners=True)
+    of_service = health.check_areas(read, CONTEXT, check_owners=True)
     assert [
         (
             area.name,
             {*area.problems},
-            area.examined,
+            area.checked,
             area.error,
             {*area.unread},
             {*area.not_checked},
         )
-        for area in health.examine(file, CONTEXT)
+        for area in health.check_areas(file, CONTEXT)
     ] == [
         (
             area.name,
             {*area.problems},
-            area.examined,
+            area.checked,
             area.error,
             {*area.unread},
             {*area.not_checked},
@@ -215,7 +215,7 @@ def test_a_file_has_the_problems_of_a_service(seed: int) -> None:
 
 def test_an_area_that_cannot_be_read_does_not_hide_the_others() -> None:
     _, client = services()
-    areas = health.examine(HealthServices(client, "no nova here", "no neutron"), CONTEXT)
+    areas = health.check_areas(HealthServices(client, "no nova here", "no neutron"), CONTEXT)
     assert {area.name for area in areas if area.error == "no nova here"} == {
         "allocations",
         "servers",
@@ -249,17 +249,17 @@ def with_ratio(value: str) -> dict[str, Any]:
 @pytest.mark.parametrize("value", ["1,5", "0.001"])
 def test_a_ratio_that_is_refused_is_a_problem(value: str) -> None:
     read, _ = services(nova=with_ratio(value))
-    area = area_of(health.examine(read, CONTEXT), "allocation-ratios")
+    area = area_of(health.check_areas(read, CONTEXT), "allocation-ratios")
     refused = [item for item in area.problems if not item.repair]
     assert refused
     assert {item.code for item in refused} == {"allocation-ratio"}
     hosts = {host for item in with_ratio(value)[AGGREGATES]["aggregates"] for host in item["hosts"]}
-    assert int(area.examined.split()[0]) <= len(hosts)
+    assert int(area.checked.split()[0]) <= len(hosts)
 
 
 def test_a_host_that_cannot_be_read_is_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     read, client = services(nova=with_ratio("3.0"))
-    before = area_of(health.examine(read, CONTEXT), "allocation-ratios")
+    before = area_of(health.check_areas(read, CONTEXT), "allocation-ratios")
     (name, uuid) = next((item.text, item.subject) for item in before.problems if item.repair)
     listed = client.list_inventories
 
@@ -269,7 +269,7 @@ def test_a_host_that_cannot_be_read_is_not_checked(monkeypatch: pytest.MonkeyPat
         return listed(provider)
 
     monkeypatch.setattr(client, "list_inventories", failing)
-    areas = health.examine(read, CONTEXT)
+    areas = health.check_areas(read, CONTEXT)
     area = area_of(areas, "allocation-ratios")
     assert uuid not in {item.subject for item in area.problems}
     assert not area.is_complete
@@ -289,7 +289,7 @@ def test_a_cell_that_is_down_is_named() -> None:
     nodes = nova["GET /v2.1/os-hypervisors/detail"]["hypervisors"]
     nodes[:] = [item for item in nodes if item["service"]["host"] != host]
     read, _ = services(nova=nova)
-    areas = health.examine(read, CONTEXT)
+    areas = health.check_areas(read, CONTEXT)
     for name in ("host-aggregates", "allocation-ratios"):
         assert any(text.startswith(host) for text in area_of(areas, name).unread), name
 
@@ -327,7 +327,7 @@ def test_a_host_that_takes_no_server_is_a_row_with_its_servers(
         and item["status"] in ("running", "finished", "pre-migrating")
     }
     (area,) = (
-        one for one in health.examine(services(None, nova)[0], CONTEXT) if one.name == "hosts"
+        one for one in health.check_areas(services(None, nova)[0], CONTEXT) if one.name == "hosts"
     )
     if code is None:
         assert not area.problems
@@ -342,7 +342,7 @@ def test_servers_of_a_cell_that_is_down_are_not_checked() -> None:
     servers = nova[SERVERS]["servers"]
     servers[0] = {"id": servers[0]["id"], "tenant_id": servers[0]["tenant_id"], "status": "UNKNOWN"}
     read, _ = services(nova=nova)
-    area = area_of(health.examine(read, CONTEXT), "servers")
+    area = area_of(health.check_areas(read, CONTEXT), "servers")
     assert area.unread == ["1 server in cells that are down"]
 
 
@@ -351,7 +351,7 @@ def test_flavors_say_that_the_compute_services_were_not_read() -> None:
     for key in [key for key in nova if "os-services" in key]:
         del nova[key]
     read, _ = services(nova=nova)
-    (text,) = area_of(health.examine(read, CONTEXT), "flavors").unread
+    (text,) = area_of(health.check_areas(read, CONTEXT), "flavors").unread
     assert text.startswith("compute services: ")
 
 
@@ -362,7 +362,7 @@ def server_problems(**fields: Any) -> set[str]:
     (server,) = (item for item in nova[SERVERS]["servers"] if item["name"] == name)
     server.update(copy.deepcopy(fields))
     read, _ = services(nova=nova)
-    (area,) = (area for area in health.examine(read, CONTEXT) if area.name == "servers")
+    (area,) = (area for area in health.check_areas(read, CONTEXT) if area.name == "servers")
     return {item.code for item in area.problems if item.subject == server["id"]}
 
 
@@ -442,7 +442,7 @@ def test_a_mute_needs_a_code_and_a_day(text: str) -> None:
 
 
 def test_an_area_without_problems_is_one_line() -> None:
-    answer = health.lines([Area("a", examined="3 hosts")], today=TODAY)
+    answer = health.lines([Area("a", checked="3 hosts")], today=TODAY)
     assert [(line.severity, line.code, line.text) for line in answer] == [("ok", "a", "3 hosts")]
 
 
@@ -489,7 +489,7 @@ def test_a_failing_placement_is_not_asked_again(paths: str, workers: int, asked:
     refuse = traffic.refuse(500, "the database is gone")
     client.before(lambda sent: refuse(sent) if sent.template.startswith(paths) else None)
     with retry.stop_reading_after_failures():
-        areas = health.examine(read, ReadContext(workers=workers))
+        areas = health.check_areas(read, ReadContext(workers=workers))
     refused = collections.Counter(
         (item.path, item.query) for item in client.sent if item.template.startswith(paths)
     )
@@ -522,6 +522,6 @@ def test_a_failing_nova_is_asked_once_for_each_listing() -> None:
     _, client = services()
     connection = FailingConnection()
     nova = nova_api.SessionNova(connection)
-    areas = health.examine(HealthServices(client, nova, "no neutron"), CONTEXT)
+    areas = health.check_areas(HealthServices(client, nova, "no neutron"), CONTEXT)
     assert sum(bool(area.error) for area in areas) == 7
     assert {*connection.asked.values()} == {retry.READS}

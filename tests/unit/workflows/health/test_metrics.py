@@ -118,7 +118,7 @@ def test_the_figures_are_those_of_placement() -> None:
 def test_findings_and_flavors_are_those_of_the_commands() -> None:
     read = services()
     values = parsed(metrics.text(metrics.read(read, CONTEXT)))
-    areas = health.examine(read, CONTEXT)
+    areas = health.check_areas(read, CONTEXT)
     by_code: dict[str, set[str]] = {}
     for area in areas:
         for problem in area.problems:
@@ -315,8 +315,8 @@ def test_prometheus_itself_accepts_the_output() -> None:
             assert checked.stderr.decode() == NAMED_BY_EXPORTER
 
 
-def examined(read: health.HealthServices) -> None:
-    health.examine(read, CONTEXT)
+def checked(read: health.HealthServices) -> None:
+    health.check_areas(read, CONTEXT)
 
 
 def measured(read: health.HealthServices) -> None:
@@ -327,7 +327,7 @@ def reported(read: health.HealthServices) -> None:
     report.read(read, CONTEXT)
 
 
-@pytest.mark.parametrize("run", [examined, measured, reported])
+@pytest.mark.parametrize("run", [checked, measured, reported])
 def test_a_further_host_needs_two_requests_and_a_further_server_none(
     run: Callable[[health.HealthServices], None],
 ) -> None:

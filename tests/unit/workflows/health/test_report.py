@@ -147,7 +147,7 @@ def test_the_head_of_the_page_counts_what_was_not_checked_and_gives_each_reason_
         health.Area("allocations", error="no nova"),
         health.Area("flavors", error="no nova", not_checked=["x"]),
         health.Area("hosts", unread=["the cell of c is down"]),
-        health.Area("placement", examined="API"),
+        health.Area("placement", checked="API"),
     ]
     lines = tuple(health.lines(areas, today=NOW.date()))
     built_of = report.build("a test", NOW, state_of(cloud()), report.Figures(), lines, areas)

@@ -503,7 +503,7 @@ def test_the_step_is_that_of_the_options_and_of_the_api(
         assert (taken.old, taken.new) == answer
 
 
-def examined(recorded: Mapping[str, object], client: embedded.Client) -> dict[str, Outcome]:
+def checked(recorded: Mapping[str, object], client: embedded.Client) -> dict[str, Outcome]:
     nova = api.RecordedNova(recorded, "the sample")
     neutron = neutron_api.RecordedNeutron(recorded, "the sample")
     services = health.HealthServices(client, nova, neutron)
@@ -515,7 +515,7 @@ def examined(recorded: Mapping[str, object], client: embedded.Client) -> dict[st
         None,
         ReadContext(workers=1),
     )
-    return {item.code: item.outcome for item in upgrade.examine(reader, services)}
+    return {item.code: item.outcome for item in upgrade.check_upgrade(reader, services)}
 
 
 def test_a_cloud_is_read_once(
@@ -523,7 +523,7 @@ def test_a_cloud_is_read_once(
 ) -> None:
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
     client = embedded.Client(load=testing.sample_cloud("12-hosts"))
-    outcomes = examined(testing.sample_nova("12-hosts"), client)
+    outcomes = checked(testing.sample_nova("12-hosts"), client)
     unread = [code for code, item in outcomes.items() if "not checked:" in " ".join(item.details)]
     assert unread == ["servers"]
     assert (
@@ -541,7 +541,7 @@ def test_what_cannot_be_read_is_a_warning_of_its_checks_alone(
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
     recorded = testing.sample_nova("12-hosts")
     del recorded["GET /v2.1/flavors/detail?is_public=None"]
-    outcomes = examined(recorded, embedded.Client(load=testing.sample_cloud("12-hosts")))
+    outcomes = checked(recorded, embedded.Client(load=testing.sample_cloud("12-hosts")))
     unread = {code for code, item in outcomes.items() if item.details[0].startswith("not checked:")}
     assert unread == {"flavors", "pci-aliases", "wide-trees"}
     assert {str(outcomes[code].result) for code in unread} == {"warning"}
@@ -555,7 +555,7 @@ def test_what_a_mirror_refuses_is_no_success(
     (aggregate, *_) = recorded["GET /v2.1/os-aggregates"]["aggregates"]
     aggregate["hosts"] = ["unknown-host"]
     recorded["GET /v2.1/os-aggregates"]["aggregates"] = [aggregate]
-    outcome = examined(recorded, embedded.Client(load=testing.sample_cloud("12-hosts")))[
+    outcome = checked(recorded, embedded.Client(load=testing.sample_cloud("12-hosts")))[
         "host-aggregates"
     ]
     assert str(outcome.result) == "warning"
