@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import http.client
 import json
 import os
@@ -60,10 +61,17 @@ class Served:
     def resident(self, *, peak: bool = False) -> int:
         """The resident size of the process in KiB, now or at its peak."""
         field = "VmHWM" if peak else "VmRSS"
-        with open(f"/proc/{self._process_id()}/status", encoding="ascii") as status:
+        with open(f"/proc/{self._process_id}/status", encoding="ascii") as status:
             (line,) = (line for line in status if line.startswith(field))
         return int(line.split()[1])
 
+    def cpu(self) -> float:
+        """The seconds of CPU that the process has used."""
+        stat = pathlib.Path(f"/proc/{self._process_id}/stat").read_text(encoding="ascii")
+        user, system = stat.rpartition(")")[2].split()[11:13]
+        return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
+
+    @functools.cached_property
     def _process_id(self) -> int:
         """The id of the process with this port on its command line."""
         for entry in pathlib.Path("/proc").iterdir():

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Single large requests: other clients wait at most a second, and memory stays limited."""
+"""Single large requests: other clients wait at most a second, and memory stays limited.
+
+A wait is measured by what the server computes during it: the machine may have other work.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from osc_placement.server import context
 from tests.support.load.expensive import DEVICES, devices, packing
 
 HEADERS = {"x-auth-token": "admin", "openstack-api-version": "placement 1.39"}
-#: Seconds that any other client may wait.
+#: Seconds of the server's CPU that any other client may wait.
 MAX_WAIT = 1.0
 #: MiB that a request may take; the process itself takes about 40.
 MEMORY = 256 + 64
@@ -35,18 +38,17 @@ def serving(
     return served.serving(served.ours("--load", str(file)), folder / "server")
 
 
-def send(port: int, method: str, path: str, body: bytes | None = None) -> tuple[int, float]:
-    """The status and the time of a request."""
+def send(port: int, method: str, path: str, body: bytes | None = None) -> int:
+    """The status of a request."""
     headers = dict(HEADERS)
     if body is not None:
         headers["content-type"] = "application/json"
     client = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
-    started = time.monotonic()
     client.request(method, path, body, headers)
     response = client.getresponse()
     response.read()
     client.close()
-    return response.status, time.monotonic() - started
+    return response.status
 
 
 def claims(number: int) -> bytes:
@@ -86,7 +88,7 @@ def test_a_large_request_delays_no_other_client(shape: str, tmp_path: pathlib.Pa
     method, path, body, status = LARGE[shape]()
     with serving(document, tmp_path) as service:
         port, statuses = service.port, list[int]()
-        large = threading.Thread(target=lambda: statuses.append(send(port, method, path, body)[0]))
+        large = threading.Thread(target=lambda: statuses.append(send(port, method, path, body)))
         large.start()
         waits = []
         while large.is_alive():
@@ -94,7 +96,9 @@ def test_a_large_request_delays_no_other_client(shape: str, tmp_path: pathlib.Pa
                 ("GET", "/resource_providers?name=a"),
                 ("PUT", "/traits/CUSTOM_A"),
             ):
-                waits.append(send(port, other, target)[1])
+                before = service.cpu()
+                send(port, other, target)
+                waits.append(service.cpu() - before)
         assert statuses == [status]
         assert max(waits) < MAX_WAIT
         assert service.memory() < MEMORY
@@ -107,7 +111,7 @@ def test_a_signal_ends_a_long_search(tmp_path: pathlib.Path) -> None:
     def search() -> None:
         # The connection may be closed before the answer.
         with contextlib.suppress(OSError, http.client.HTTPException):
-            statuses.append(send(service.port, "GET", path)[0])
+            statuses.append(send(service.port, "GET", path))
 
     with serving(document, tmp_path) as service:
         thread = threading.Thread(target=search)
