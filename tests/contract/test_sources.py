@@ -48,7 +48,7 @@ from tests.support.candidates import cloud_builder, comparison, explained
 from tests.support.clouds import compute_services
 from tests.support.peer import target as targets
 
-pytestmark = [pytest.mark.seeds(14, long=60), pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.seeds(5, long=60), pytest.mark.timeout(120)]
 CONTEXT = ReadContext(workers=1)
 VERSION = microversion.MAXIMUM
 QUERIES = 4

@@ -13,7 +13,7 @@ import pytest
 from tests.support.sequences import run
 
 
-@pytest.mark.parametrize("seed", [1001, 1002])
+@pytest.mark.seeds(1, long=20)
 def test_a_random_sequence_is_answered_alike(seed: int, tmp_path: pathlib.Path) -> None:
     differences = [str(difference) for difference in run.differences(seed, 400, tmp_path)]
     assert not differences, "\n\n".join(differences)

@@ -173,7 +173,7 @@ ON_OPENSTACK_PLACEMENT = pytest.mark.parametrize("target", ["placement"], indire
 
 
 @ON_OPENSTACK_PLACEMENT
-@pytest.mark.seeds(3, long=60)
+@pytest.mark.seeds(2, long=60)
 def test_a_host_is_a_candidate_exactly_if_the_service_returns_it(random_cloud: RandomCloud) -> None:
     compared = 0
     for query in random_cloud.queries():
@@ -191,7 +191,7 @@ def test_a_host_is_a_candidate_exactly_if_the_service_returns_it(random_cloud: R
 
 
 @ON_OPENSTACK_PLACEMENT
-@pytest.mark.seeds(3, long=60)
+@pytest.mark.seeds(2, long=60)
 def test_each_change_of_the_request_gives_candidates_on_the_service(
     random_cloud: RandomCloud,
 ) -> None:
@@ -203,7 +203,7 @@ def test_each_change_of_the_request_gives_candidates_on_the_service(
 
 
 @ON_OPENSTACK_PLACEMENT
-@pytest.mark.seeds(3, long=60)
+@pytest.mark.seeds(2, long=60)
 def test_the_commands_of_a_change_give_the_host_on_the_service(random_cloud: RandomCloud) -> None:
     explanations = [
         (query, random_cloud.explanation_of(query, *random_cloud.hosts))

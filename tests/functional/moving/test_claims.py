@@ -29,7 +29,7 @@ from tests.support.rows import nova_recording
 
 pytestmark = [
     pytest.mark.parametrize("target", ["placement"], indirect=True),
-    pytest.mark.seeds(8, long=200),
+    pytest.mark.seeds(4, long=200),
 ]
 
 

@@ -220,7 +220,7 @@ def bought(base: state.CloudState, root: str, number: int) -> state.CloudState:
     return after
 
 
-@pytest.mark.seeds(12, long=300)
+@pytest.mark.seeds(6, long=300)
 def test_added_hosts_give_what_a_cloud_with_them_has(
     seed: int, placement: service.InProcessPlacement
 ) -> None:

@@ -161,7 +161,7 @@ class Flat:
         return None
 
 
-@pytest.mark.seeds(60, long=500)
+@pytest.mark.seeds(20, long=500)
 def test_up_to_twelve_servers_on_six_hosts_move_as_little_as_possible(seed: int) -> None:
     draw = random.Random(f"flat balance {seed}")
     flat = Flat(draw)

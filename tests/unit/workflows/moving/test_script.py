@@ -462,13 +462,13 @@ def killed_and_run_again(folder: pathlib.Path, killed: int, *, alone: bool) -> N
     assert [server["asked"] for server in cloud.state["servers"].values()] == [1, 1], killed
 
 
-@pytest.mark.parametrize("part", range(4))
+@pytest.mark.seeds(2, long=4)
 def test_a_script_that_was_killed_in_any_line_can_be_run_again(
-    tmp_path: pathlib.Path, part: int
+    tmp_path: pathlib.Path, seed: int
 ) -> None:
     clean = Cloud(tmp_path, KILLED)
     assert clean.run().returncode == 0
-    for killed in range(1 + part, len(clean.state["calls"]) + 1, 4):
+    for killed in range(1 + seed, len(clean.state["calls"]) + 1, 4):
         killed_and_run_again(tmp_path, killed, alone=False)
 
 
