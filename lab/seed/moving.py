@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from lab.seed import server
 from lab.seed.cloud_builder import World, node_of
-from lab.seed.server import MISSING, ORPHANED, UNKNOWN, Server
+from lab.seed.server import LEAKED, MISSING, UNKNOWN, Server
 
 SMALL, LARGE = "m1.small", "m1.large"
 ONE, TWO, FOUR = "cmp-0001", "cmp-0002", "cmp-0004"
@@ -57,7 +57,7 @@ def evacuated() -> list[Server]:
         Server("mg-evacuated", SMALL, TWO, "done; its source has not come back to let go"),
         Server("mg-evacuated-clean", SMALL, TWO, "completed: its source has let go"),
         Server("mg-evacuated-left", SMALL, TWO, "completed, yet holds both", audit="doubled"),
-        Server("mg-evacuation-failed", SMALL, ONE, "failed, holds both", **error, audit="doubled"),
+        Server("mg-evacuation-failed", SMALL, ONE, "failed, holds both", **error, audit=UNKNOWN),
     ]
 
 
@@ -72,10 +72,10 @@ def _fill_resized(cloud: World) -> None:
     cloud.give("mg-resizing-new", {node_of(TWO): large}, "INSTANCE")
     _hold(cloud, "mg-resizing-new", "resize", "migrating", TWO)
     left = _hold(cloud, "mg-confirmed", "resize", "confirmed", TWO)
-    cloud.note("consumers", "mg-confirmed", left, ORPHANED, "a confirmed resize's source side")
+    cloud.note("consumers", "mg-confirmed", left, LEAKED, "a confirmed resize's source side")
     gone = {node_of(FOUR): small}
     why = "of a migration that nova has forgotten"
-    cloud.consume("migration-gone", gone, ORPHANED, why, cloud.owners[0], "MIGRATION")
+    cloud.consume("migration-gone", gone, LEAKED, why, cloud.owners[0], "MIGRATION")
 
 
 def _fill_migrated(cloud: World) -> None:
@@ -89,7 +89,7 @@ def _fill_migrated(cloud: World) -> None:
     cloud.give("mg-live-both", both)
     cloud.give("mg-live-failed", there, "INSTANCE")
     left = _hold(cloud, "mg-live-failed", "live-migration", "failed", FOUR)
-    cloud.note("consumers", "mg-live-failed", left, ORPHANED, "a failed migration's source side")
+    cloud.note("consumers", "mg-live-failed", left, UNKNOWN, "a failed migration's source side")
     cloud.migration("mg-pending", "migration", "queued", ONE, TWO)
 
 

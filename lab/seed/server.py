@@ -17,6 +17,7 @@ IMAGE = uid("image", 1)
 
 #: Audit codes that several servers use.
 MISSING, UNKNOWN, ORPHANED, INCOMPLETE = "missing", "unknown", "orphaned", "incomplete"
+LEAKED = "leaked-move"
 
 
 @dataclasses.dataclass(frozen=True)

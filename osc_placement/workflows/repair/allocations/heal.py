@@ -178,10 +178,10 @@ def _item(snapshot: Cloud, decision: HealDecision) -> change.Change[Any] | chang
     if decision.repair is not None:
         subject = change.Subject(server.name, server.uuid)
         return change_of(snapshot, subject, [decision.repair], decision.reason.text)
-    state = kinds_allocations.ConsumerState.of(decision.before)
-    if not decision.reason:
-        # A service is asked for the owner only where it may be wrong, and a file has them all.
-        state = kinds_allocations.ConsumerState(state.allocations)
+    # A service is asked for the owner only where it may be wrong, and a file has them all.
+    state = kinds_allocations.ConsumerState(
+        kinds_allocations.ConsumerState.of(decision.before).allocations
+    )
     subject = change.Subject(server.name or server.uuid, server.uuid)
     return change.Skipped(
         kinds_allocations.TYPE.name,
