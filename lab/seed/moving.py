@@ -43,7 +43,7 @@ def migrated() -> list[Server]:
         Server("mg-live-new", SMALL, ONE, "live, its source held by the migration", **moving),
         Server("mg-live-old", SMALL, ONE, "live, no allocations", **moving, audit=UNKNOWN),
         Server("mg-live-both", SMALL, ONE, "live, holds both, as before Queens", **moving),
-        Server("mg-live-failed", SMALL, ONE, "failed, put back by half", audit="wrong-host"),
+        Server("mg-live-failed", SMALL, ONE, "failed, put back by half", audit=UNKNOWN),
         Server("mg-pending", SMALL, ONE, "queued, without a task state", audit=UNKNOWN),
     ]
 
