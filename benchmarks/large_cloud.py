@@ -217,8 +217,8 @@ def _allocations(cloud: large.LargeCloud, nova: Sequence[str]) -> Iterator[Opera
         return _difference({(row["code"], row["uuid"]) for row in answer}, seeded)
 
     def planned(answer: Any) -> tuple[Any, Any]:
-        found = {row["uuid"] for row in answer if row["status"] == "planned"}
-        return _difference(found, healed)
+        planned = {row["uuid"] for row in answer if row["status"] == "planned"}
+        return _difference(planned, healed)
 
     heal = ["placement", "allocation", "heal", "--dry-run", *nova]
     yield Operation("heal, dry run", heal, planned)

@@ -39,13 +39,13 @@ def missing(what: str) -> Answer:
 
 def ports(query: dict[str, list[str]]) -> Answer:
     """The ports that match a query."""
-    found = list(load()["ports"].values())
+    ports = list(load()["ports"].values())
     for key in KEYS:
         if key in query:
-            found = [port for port in found if port.get(key) in query[key]]
+            ports = [port for port in ports if port.get(key) in query[key]]
     if "fields" in query:
-        found = [{key: port[key] for key in query["fields"] if key in port} for port in found]
-    return 200, {"ports": found}
+        ports = [{key: port[key] for key in query["fields"] if key in port} for port in ports]
+    return 200, {"ports": ports}
 
 
 def extensions() -> Answer:

@@ -199,8 +199,8 @@ class UnexpectedResponse(ApiError):
 
 def request_id_of(response: Any) -> str | None:
     """The request id in the headers of an HTTP response; None without one."""
-    found: str | None = (getattr(response, "headers", None) or {}).get(REQUEST_ID_HEADER)
-    return found
+    request_id: str | None = (getattr(response, "headers", None) or {}).get(REQUEST_ID_HEADER)
+    return request_id
 
 
 def _without_preamble(detail: str) -> str:

@@ -52,12 +52,12 @@ def providers_with_trait(client: api.Client, trait: str) -> frozenset[str]:
     Requests: one listing. Errors: UnsupportedVersion below 1.18.
     """
     try:
-        found = client.list_providers(required=[trait])
+        providers = client.list_providers(required=[trait])
     except api_errors.ApiError as error:
         if error.status != 400:
             raise
         return frozenset()
-    return frozenset(item.uuid for item in found)
+    return frozenset(item.uuid for item in providers)
 
 
 def find_providers(client: api.Client, texts: Iterable[str]) -> dict[str, provider.Provider]:
@@ -69,8 +69,8 @@ def find_providers(client: api.Client, texts: Iterable[str]) -> dict[str, provid
     def list_providers(**filters: Any) -> list[provider.Provider]:
         return client.list_providers(**filters)
 
-    found = _matching(list_providers, list(dict.fromkeys(texts)))
-    return {text: providers[0] for text, providers in found.items() if providers}
+    matching = _matching(list_providers, list(dict.fromkeys(texts)))
+    return {text: providers[0] for text, providers in matching.items() if providers}
 
 
 def among(
@@ -136,6 +136,6 @@ def similar(text: str, names: Sequence[str]) -> str:
     return f"; similar: {', '.join(alike)}" if alike else ""
 
 
-def _ambiguous(text: str, found: Iterable[provider.Provider]) -> str:
-    uuids = ", ".join(item.uuid for item in found)
+def _ambiguous(text: str, matching: Iterable[provider.Provider]) -> str:
+    uuids = ", ".join(item.uuid for item in matching)
     return f"More than one resource provider has the name {text!r}; give its UUID: {uuids}"

@@ -211,31 +211,31 @@ def _extra_spec_sources(
 def _pinned_by(specs: Mapping[str, str], image: Mapping[str, str]) -> str:
     """The extra specs and image properties that pin CPUs."""
     specs_read = ("hw:cpu_policy", "hw:cpu_dedicated_mask", "hw:emulator_threads_policy")
-    found = [f"{key}={specs[key]}" for key in specs_read if specs.get(key)]
+    ignored = [f"{key}={specs[key]}" for key in specs_read if specs.get(key)]
     if not specs.get("hw:cpu_policy") and image.get("hw_cpu_policy"):
-        found.insert(0, f"image hw_cpu_policy={image['hw_cpu_policy']}")
-    return ", ".join(found)
+        ignored.insert(0, f"image hw_cpu_policy={image['hw_cpu_policy']}")
+    return ", ".join(ignored)
 
 
 def _requested(specs: Mapping[str, str]) -> dict[str, dict[str, int]]:
     """``{suffix: {resource class: amount}}`` of extra specs, with zeros; always has ""."""
-    found: dict[str, dict[str, int]] = collections.defaultdict(dict)
-    _ = found[""]
+    groups: dict[str, dict[str, int]] = collections.defaultdict(dict)
+    _ = groups[""]
     for suffix, resource_class, text in matching("resources", specs):
         amount = _amount(text)
         if amount is not None and (
             resource_class in STANDARD_CLASSES or resource_class.startswith(name.CUSTOM_PREFIX)
         ):
-            found[suffix][resource_class] = amount
-    return found
+            groups[suffix][resource_class] = amount
+    return groups
 
 
 def matching(kind: str, specs: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
     """``(suffix, resource class or trait, value)`` of the extra specs of a kind."""
     for key, value in specs.items():
-        found = _parse_group_key(key)
-        if found and found.kind == kind:
-            yield found.suffix, found.what, value
+        parsed = _parse_group_key(key)
+        if parsed and parsed.kind == kind:
+            yield parsed.suffix, parsed.what, value
 
 
 def _parse_group_key(key: str) -> _GroupKey | None:
@@ -278,21 +278,21 @@ def _disk_source(root: int, flavor: Flavor) -> Source:
 
 def _special(specs: Mapping[str, str], image: Mapping[str, str]) -> dict[str, tuple[int, Source]]:
     """Contexts of encrypted memory, and namespaces of persistent memory."""
-    found: dict[str, tuple[int, Source]] = {}
+    read: dict[str, tuple[int, Source]] = {}
     labels = specs.get("hw:pmem", "")
     for label in labels.split(","):
         if label.strip():
             resource_class = pmem_class(label)
-            count = found[resource_class][0] + 1 if resource_class in found else 1
-            found[resource_class] = count, Source(PERSISTENT_MEMORY, f"hw:pmem={labels}")
+            count = read[resource_class][0] + 1 if resource_class in read else 1
+            read[resource_class] = count, Source(PERSISTENT_MEMORY, f"hw:pmem={labels}")
     encrypted = {
         "hw:mem_encryption": specs.get("hw:mem_encryption"),
         "image hw_mem_encryption": image.get("hw_mem_encryption"),
     }
     by = [f"{key}={value}" for key, value in encrypted.items() if topology.is_true(value)]
     if by:
-        found[MEM_ENCRYPTION_CONTEXT] = 1, Source(ENCRYPTED_MEMORY, ", ".join(by))
-    return found
+        read[MEM_ENCRYPTION_CONTEXT] = 1, Source(ENCRYPTED_MEMORY, ", ".join(by))
+    return read
 
 
 def _groups(
@@ -305,32 +305,32 @@ def _groups(
     for suffix, trait, how in matching("trait", image):
         if (suffix, how) == ("", "required"):
             traits["", how].add(trait)
-    found = {}
+    requests = {}
     for suffix, resources in sorted(requested.items()):
-        kept = {each: amount for each, amount in sorted(resources.items()) if amount}
+        kept = {name: amount for name, amount in sorted(resources.items()) if amount}
         if kept:
-            required = tuple(frozenset({each}) for each in sorted(traits[suffix, "required"]))
+            required = tuple(frozenset({name}) for name in sorted(traits[suffix, "required"]))
             forbidden = frozenset(traits[suffix, "forbidden"])
-            found[suffix] = RequestGroup(suffix, kept, required, forbidden)
-    return found
+            requests[suffix] = RequestGroup(suffix, kept, required, forbidden)
+    return requests
 
 
 def _undecided(specs: Mapping[str, str]) -> dict[str, str]:
-    found = {}
+    names = {}
     if topology.may_be_pinned_by_image(specs):
-        found[PCPU] = "the image may pin CPUs, and nova does not show its properties"
+        names[PCPU] = "the image may pin CPUs, and nova does not show its properties"
     if "hw:mem_encryption" not in specs:
-        found[MEM_ENCRYPTION_CONTEXT] = (
+        names[MEM_ENCRYPTION_CONTEXT] = (
             "the image may request encrypted memory, and nova does not show its properties"
         )
-    return found
+    return names
 
 
 def pci_devices(specs: Mapping[str, str]) -> tuple[tuple[str, int], ...]:
     """``(alias, number of devices)`` of ``pci_passthrough:alias``: ``alias:count,...``."""
-    found = []
+    names = []
     for text in specs.get("pci_passthrough:alias", "").split(","):
         alias, _, count = text.strip().rpartition(":")
         if alias and count.strip().isdecimal():
-            found.append((alias.strip(), int(count)))
-    return tuple(found)
+            names.append((alias.strip(), int(count)))
+    return tuple(names)

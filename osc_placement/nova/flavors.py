@@ -120,17 +120,19 @@ def flavors(nova: api.Nova) -> list[NamedFlavor]:
     return api.read_pages(nova, "/flavors/detail", (_FLAVORS,), query, "flavors", _flavor)
 
 
-def select(known: Sequence[NamedFlavor], texts: Iterable[str]) -> list[NamedFlavor]:
+def select(flavors: Sequence[NamedFlavor], texts: Iterable[str]) -> list[NamedFlavor]:
     """The flavors with these names or IDs. Errors: InvalidInput names every unknown text."""
     requested = list(dict.fromkeys(texts))
-    errors.InputErrors(unknown(known, requested).values()).check()
-    by_text = {each.name: each for each in known} | {each.id: each for each in known}
+    errors.InputErrors(unknown(flavors, requested).values()).check()
+    by_text = {flavor.name: flavor for flavor in flavors} | {
+        flavor.id: flavor for flavor in flavors
+    }
     return [by_text[text] for text in requested]
 
 
-def unknown(known: Sequence[NamedFlavor], texts: Iterable[str]) -> dict[str, str]:
+def unknown(flavors: Sequence[NamedFlavor], texts: Iterable[str]) -> dict[str, str]:
     """``{text: error}`` for the texts that are neither a name nor an ID of a flavor."""
-    names = {text for each in known for text in (each.name, each.id)}
+    names = {text for flavor in flavors for text in (flavor.name, flavor.id)}
     message = "nova has no flavor with the name or ID {!r}"
     return {text: message.format(text) for text in texts if text not in names}
 

@@ -128,13 +128,13 @@ def _parse(text: str, source: str) -> Mapping[str, Any]:
             f"{source}: it is empty: it needs 'meta' with a schema_version, such as '1.0'"
         )
     validator = jsonschema.Draft202012Validator(_SCHEMA)
-    found = [
+    problems = [
         f"{error.json_path.removeprefix('$.')}: {error.message}"
         for error in validator.iter_errors(document)
     ]
-    found = found or list(_defined_twice(document))
-    if found:
-        raise ValueError(f"{source}: {'; '.join(found)}")
+    problems = problems or list(_defined_twice(document))
+    if problems:
+        raise ValueError(f"{source}: {'; '.join(problems)}")
     checked: Mapping[str, Any] = document
     return checked
 

@@ -36,8 +36,8 @@ class PlacementLogin:
         """Whether an item of keystone's role assignments is for this user and project."""
         project = assignment.get("scope", {}).get("project")
         return project is not None and all(
-            found["name"] == name and domain in (found["domain"]["id"], found["domain"]["name"])
-            for found, name, domain in (
+            text["name"] == name and domain in (text["domain"]["id"], text["domain"]["name"])
+            for text, name, domain in (
                 (assignment["user"], self.user, self.user_domain),
                 (project, self.project, self.project_domain),
             )

@@ -131,10 +131,10 @@ def chosen_cpus(vcpus: int, mask: str, name: str) -> set[int]:
 def _range(rule: str) -> range:
     """``2`` or ``2-4``; raises ValueError."""
     first, dash, last = rule.partition("-")
-    found = range(int(first), int(last if dash else first) + 1)
-    if not found:
+    numbers = range(int(first), int(last if dash else first) + 1)
+    if not numbers:
         raise ValueError(rule)
-    return found
+    return numbers
 
 
 # What nova refuses

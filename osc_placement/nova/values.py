@@ -42,19 +42,19 @@ class HostAggregate:
 
 
 def find_host_aggregates(
-    known: Sequence[HostAggregate], texts: Iterable[str], input_errors: errors.InputErrors
+    aggregates: Sequence[HostAggregate], texts: Iterable[str], input_errors: errors.InputErrors
 ) -> dict[str, HostAggregate]:
     """``{text: host aggregate}``; adds an error for each text that none or several have."""
-    found = {}
+    by_text = {}
     for text in dict.fromkeys(texts):
-        matching = [item for item in known if item.is_called(text)]
+        matching = [item for item in aggregates if item.is_called(text)]
         if len(matching) == 1:
-            found[text] = matching[0]
+            by_text[text] = matching[0]
             continue
         none = "no nova host aggregate has"
         count = f"{len(matching)} nova host aggregates have" if matching else none
         input_errors.add(f"{count} the name or id {text!r}: 'openstack aggregate list' shows all")
-    return found
+    return by_text
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -116,10 +116,10 @@ class Hosts:
 
     def of_host(self) -> dict[str, list[ComputeNode]]:
         """``{host: nodes}``, in nova's order."""
-        found: dict[str, list[ComputeNode]] = {}
+        by_host: dict[str, list[ComputeNode]] = {}
         for node in self.nodes:
-            found.setdefault(node.host, []).append(node)
-        return found
+            by_host.setdefault(node.host, []).append(node)
+        return by_host
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -258,19 +258,19 @@ def _write(
     if context.stop.is_set():
         return
     if len(prepared) < 2:
-        for one in prepared:
-            one.run()
+        for item in prepared:
+            item.run()
         return
-    _note(context, [one.begin_note() for one in prepared])
-    writes = [one.pending_write() for one in prepared]
+    _note(context, [item.begin_note() for item in prepared])
+    writes = [item.pending_write() for item in prepared]
     try:
         kind.write_bulk(context.services, writes)
     except errors.PlacementError as error:
         _divide(error, prepared, context, kind)
     else:
-        for one, write in zip(prepared, writes, strict=True):
-            one.applied(write.after)
-        _note(context, [one.end_note() for one in prepared])
+        for item, write in zip(prepared, writes, strict=True):
+            item.applied(write.after)
+        _note(context, [item.end_note() for item in prepared])
 
 
 def _divide(
@@ -283,10 +283,10 @@ def _divide(
     in_doubt = isinstance(error, api_errors.OutcomeUnknown | api_errors.UnexpectedResponse)
     status = error.status if isinstance(error, api_errors.ApiError) else None
     if in_doubt or status is None or status in api_errors.ACCESS_DENIED:
-        for one in prepared:
+        for started in prepared:
             if not isinstance(error, api_errors.UnsupportedVersion):
-                one.read_again(in_doubt=in_doubt)
-            one.run()
+                started.read_again(in_doubt=in_doubt)
+            started.run()
         return
     half = len(prepared) // 2
     for part in (prepared[:half], prepared[half:]):

@@ -84,4 +84,4 @@ def joined(caveats: Iterable[Caveats]) -> Caveats:
 def among(verdicts: Iterable[Verdict]) -> Answer:
     """Whether nova finds a host: yes if one is certain, no if none is possible."""
     answers = {verdict.answer for verdict in verdicts}
-    return next((each for each in (Answer.YES, Answer.UNKNOWN) if each in answers), Answer.NO)
+    return next((answer for answer in (Answer.YES, Answer.UNKNOWN) if answer in answers), Answer.NO)

@@ -292,13 +292,13 @@ def _tpm_secret(case: Case, _: Host, release: int) -> str:
     if server is None or server.flavor is None:
         return ""
     now, other = (
-        each.extra_specs.get("hw:tpm_secret_security") or "user"
-        for each in (server.flavor, case.spec.flavor)
+        named.extra_specs.get("hw:tpm_secret_security") or "user"
+        for named in (server.flavor, case.spec.flavor)
     )
     if now == other or "deployment" not in (now, other):
         return ""
     flavors_have_it = [
-        each.extra_specs.get("hw:tpm_version") for each in (server.flavor, case.spec.flavor)
+        named.extra_specs.get("hw:tpm_version") for named in (server.flavor, case.spec.flavor)
     ]
     if not all(flavors_have_it) and not case.image.get("hw_tpm_version"):
         return ""

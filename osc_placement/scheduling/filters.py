@@ -43,11 +43,11 @@ def compute(case: Case, host: Host, _: int) -> str:
 def extra_specs(case: Case, host: Host, _: int) -> str:
     """Extra specs that no aggregate of the host has."""
     for key, requirement in scoped_specs(case.spec.flavor.extra_specs):
-        found = host.metadata(key)
-        if not found:
+        values = host.metadata(key)
+        if not values:
             return f"no aggregate has {key}"
-        if not any(matches(value, requirement) for value in found):
-            return f"{key}={','.join(sorted(found))} is not {requirement}"
+        if not any(matches(value, requirement) for value in values):
+            return f"{key}={','.join(sorted(values))} is not {requirement}"
     return ""
 
 

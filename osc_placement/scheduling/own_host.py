@@ -91,13 +91,13 @@ def _of_queries(
     """
     by_request: list[list[UnmetNeed]] = []
     for single in case.requests:
-        sent = [each for each in (single, single.second) if each]
-        answers = [list(_of_query(each, host, tree, having)) for each in sent]
+        sent = [query for query in (single, single.second) if query]
+        answers = [list(_of_query(query, host, tree, having)) for query in sent]
         by_request.append([] if [] in answers else answers[0])
     refused = next(filter(None, by_request), [])
     if [] not in by_request:
         return refused
-    return [each._replace(is_known=False) for each in refused]
+    return [query._replace(is_known=False) for query in refused]
 
 
 def _of_query(

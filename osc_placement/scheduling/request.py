@@ -232,13 +232,13 @@ def request_to_placement(
     Errors: InvalidInput if nova or Placement refuses the flavor with this image.
     """
     options = options or nova_options.SchedulerOptions()
-    asked = _Builder(server, aggregates, options).build()
+    built = _Builder(server, aggregates, options).build()
     specs, image = server.flavor.extra_specs, server.image or {}
     policy = specs.get("hw:cpu_policy") or image.get("hw_cpu_policy")
     if options.disable_fallback_pcpu_query or policy != "dedicated":
-        return asked
+        return built
     second = _Builder(server, aggregates, options, pins_cpus=False).build()
-    return dataclasses.replace(asked, second=dataclasses.replace(second, condition=SECOND_QUERY))
+    return dataclasses.replace(built, second=dataclasses.replace(second, condition=SECOND_QUERY))
 
 
 #: How the second query is named.
@@ -316,7 +316,7 @@ class _Builder:
             limit=self._options.max_placement_results,
         )
         present = set(constraint.constraints_of(query))
-        sources = {each: where for each, where in self._sources.items() if each in present}
+        sources = {part: where for part, where in self._sources.items() if part in present}
         return NovaRequest(
             query,
             sources,
@@ -459,7 +459,7 @@ class _Builder:
                 "no project is given: the aggregates of a project are not in the query"
             )
             return
-        found = [
+        members = [
             aggregate
             for aggregate in self._aggregates
             if any(
@@ -467,8 +467,8 @@ class _Builder:
                 for key, value in aggregate.metadata.items()
             )
         ]
-        if found:
-            self._member_of(found, Source(TENANTS, f"project {project}"))
+        if members:
+            self._member_of(members, Source(TENANTS, f"project {project}"))
         elif self._options.placement_aggregate_required_for_tenants:
             raise traits.FlavorRefused(
                 f"no host aggregate has {_TENANT_KEY}={project}, and"
@@ -479,11 +479,11 @@ class _Builder:
         zone = self._server.availability_zone
         if zone is None:
             return
-        found = [
+        members = [
             aggregate for aggregate in self._aggregates if aggregate.metadata.get(_ZONE) == zone
         ]
-        if found:
-            self._member_of(found, Source(ZONE, zone))
+        if members:
+            self._member_of(members, Source(ZONE, zone))
         else:
             self._assumed.append(
                 f"no host aggregate has the availability zone {zone}: nova adds no aggregate to"
@@ -507,7 +507,7 @@ class _Builder:
     def _isolated(self) -> None:
         groups = self._groups.values()
         required = {name for group in groups for any_of in group.required for name in any_of}
-        for aggregate in sorted(self._aggregates, key=lambda each: each.uuid):
+        for aggregate in sorted(self._aggregates, key=lambda item: item.uuid):
             isolating = {
                 key.removeprefix(_TRAIT_KEY)
                 for key, value in aggregate.metadata.items()
@@ -582,8 +582,8 @@ class _Builder:
         self._groups[suffix].forbidden.add(name)
         self._sources.setdefault(Constraint(Kind.FORBIDDEN, suffix, (name,)), where)
 
-    def _member_of(self, found: Iterable[HostAggregate], where: Source) -> None:
-        names = frozenset(each.uuid for each in found)
+    def _member_of(self, aggregates: Iterable[HostAggregate], where: Source) -> None:
+        names = frozenset(aggregate.uuid for aggregate in aggregates)
         self._groups[""].member_of.append(names)
         self._sources.setdefault(Constraint(Kind.MEMBER_OF, "", tuple(sorted(names))), where)
 

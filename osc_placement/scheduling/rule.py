@@ -58,7 +58,7 @@ class Host:
         """Equal for hosts with the same aggregates and hypervisor."""
         node = self.node
         of_node = (node.hypervisor, node.architecture) if node else None
-        uuids = None if self.listed is None else tuple(each.uuid for each in self.listed)
+        uuids = None if self.listed is None else tuple(aggregate.uuid for aggregate in self.listed)
         return uuids, of_node
 
     def metadata(self, key: str) -> set[str]:

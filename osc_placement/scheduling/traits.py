@@ -251,10 +251,10 @@ def _agreed(specs: Properties, image: Properties, spec: str, key: str) -> _Value
     return _either(specs, image, spec, key)
 
 
-def _choice(known: Mapping[str, str], value: _Value) -> str:
-    if value.text not in known:
-        raise FlavorRefused(f"{value.origin} is not one of {', '.join(known)}")
-    return known[value.text]
+def _choice(choices: Mapping[str, str], value: _Value) -> str:
+    if value.text not in choices:
+        raise FlavorRefused(f"{value.origin} is not one of {', '.join(choices)}")
+    return choices[value.text]
 
 
 # Request filters

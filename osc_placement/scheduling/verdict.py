@@ -123,9 +123,9 @@ class HostList:
             node = compute.node(uuid)
             host = node.host if node else ""
             of_host = None if compute.hosts is None else tuple(listed.get(host, ()))
-            known = Host(uuid, host, node, of_host, node.servers if node else None)
-            self.hosts[name] = known
-            self.profiles[known.profile].append(name)
+            checked = Host(uuid, host, node, of_host, node.servers if node else None)
+            self.hosts[name] = checked
+            self.profiles[checked.profile].append(name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.hosts)
@@ -191,10 +191,10 @@ def enabled(case: Case) -> Iterator[tuple[Rule, bool | None]]:
         for rule in filters.FILTER_RULES[1:]:
             yield rule, True if rule.is_default or rule.is_always else None
         return
-    known = {rule.name: rule for rule in (*filters.FILTER_RULES, *filters.CONFIGURED_RULES)}
+    by_name = {rule.name: rule for rule in (*filters.FILTER_RULES, *filters.CONFIGURED_RULES)}
     for name in dict.fromkeys(names):
         if name != filters.COMPUTE:
-            yield known.get(name) or _without_rule(name), True
+            yield by_name.get(name) or _without_rule(name), True
     for rule in filters.FILTER_RULES:
         if rule.is_always and rule.name not in names:
             yield rule, True

@@ -64,10 +64,10 @@ class Forest:
         return self._without_repeated(candidates, seen) if self.sharing else iter(candidates)
 
     def _without_repeated(
-        self, found: Iterable[Candidate], seen: set[object]
+        self, candidates: Iterable[Candidate], seen: set[object]
     ) -> Iterator[Candidate]:
         """The candidates; those of sharing providers alone, which several trees find, only once."""
-        for candidate in found:
+        for candidate in candidates:
             if self._is_shared(candidate):
                 key = _key(candidate)
                 if key in seen:

@@ -153,9 +153,9 @@ def prepare(base: state.CloudState, query: candidate.CandidateQuery) -> QueryPla
         nested=query.nested,
         root_required=query.root_required,
         root_forbidden=query.root_forbidden,
-        demands={name: (sum(each), tuple(each)) for name, each in amounts.items()},
-        totals={name: sum(each) for name, each in amounts.items()},
-        repeated=frozenset(name for name, each in amounts.items() if len(each) > 1),
+        demands={name: (sum(parts), tuple(parts)) for name, parts in amounts.items()},
+        totals={name: sum(parts) for name, parts in amounts.items()},
+        repeated=frozenset(name for name, parts in amounts.items() if len(parts) > 1),
     )
 
 

@@ -166,9 +166,11 @@ openstack placement capacity show --flavor m1.large \\
         requests = self._requests
         titled = [(name, single.caveats) for name, single in requests.items()]
         titled += [(row.title, row.caveats) for row in answer.rows]
-        lines = [f"Not checked for {name}: {text}" for name, each in titled for text in each.doubts]
+        lines = [
+            f"Not checked for {name}: {text}" for name, caveats in titled for text in caveats.doubts
+        ]
         # The doubts of single counts stand above, with their titles.
-        of_all = joined(dataclasses.replace(each, doubts=()) for _, each in titled)
+        of_all = joined(dataclasses.replace(caveats, doubts=()) for _, caveats in titled)
         return [
             *dict.fromkeys(lines),
             *(f"Not applied: {failure}" for failure in answer.failures),
@@ -206,14 +208,18 @@ openstack placement capacity show --flavor m1.large \\
         else:
             client, described = candidate.of_options(self, options)
             parameters = described if isinstance(described, list) else []
-            asked = query.read_candidates(described) if isinstance(described, list) else described
-            queries = {_title(asked): (asked,)}
+            described_query = (
+                query.read_candidates(described) if isinstance(described, list) else described
+            )
+            queries = {_title(described_query): (described_query,)}
         counted: dict[str, Queries] = {}
         for title, several in queries.items():
-            unlimited = tuple(dataclasses.replace(asked, limit=None) for asked in several)
+            unlimited = tuple(
+                dataclasses.replace(described_query, limit=None) for described_query in several
+            )
             try:
-                for asked in unlimited:
-                    _check_query(client, parameters or query.candidate_pairs(asked))
+                for described_query in unlimited:
+                    _check_query(client, parameters or query.candidate_pairs(described_query))
             except api_errors.ApiError as error:
                 if error.status != 400 or not (
                     options is None or (options.text and _is_unknown(client, several[0]))
@@ -285,13 +291,13 @@ def _check_query(client: api.Client, parameters: Sequence[tuple[str, str]]) -> N
     client.list_allocation_candidates([*pairs, ("limit", "1")])
 
 
-def _is_unknown(client: api.Client, asked: CandidateQuery) -> bool:
+def _is_unknown(client: api.Client, candidate_query: CandidateQuery) -> bool:
     """Whether the cloud lacks a trait or class of a query. Requests: up to two listings."""
     from osc_placement.workflows.cloud import observe, selector
 
     return bool(
-        selector.unknown_traits(client, sorted(observe.traits([asked])))
-        or selector.unknown_classes(client, observe.resource_classes([asked]))
+        selector.unknown_traits(client, sorted(observe.traits([candidate_query])))
+        or selector.unknown_classes(client, observe.resource_classes([candidate_query]))
     )
 
 

@@ -163,39 +163,39 @@ openstack allocation candidate explain \\
         request = self._request(parsed_args)
         nova = services.optional_nova(self, no_nova=request.no_nova)
         compute = compute_nodes.read_server_hosts(nova)
-        client, every, told = self._queries(request, compute, nova)
-        if not every:
+        client, requests, told = self._queries(request, compute, nova)
+        if not requests:
             # The logs do not have the query.
             told = told.completed(None, "")
             self.exit_code, self.summary = services.NOT_CHECKED, list(told.lines())
             return self._shown(told.facts())
-        asked = every[0]
-        of_newest = asked.nova and (asked.nova, asked.nova.second)
-        every = [
-            dataclasses.replace(each, hosts=request.hosts, nearest=request.nearest)
-            if each is asked or (of_newest and each.nova in of_newest)
-            else each
-            for each in every
+        main = requests[0]
+        of_newest = main.nova and (main.nova, main.nova.second)
+        requests = [
+            dataclasses.replace(single, hosts=request.hosts, nearest=request.nearest)
+            if single is main or (of_newest and single.nova in of_newest)
+            else single
+            for single in requests
         ]
-        own = [query for query in every if not of_newest or query.nova in of_newest]
-        aggregates = _host_aggregates(every[0], nova)
+        own = [query for query in requests if not of_newest or query.nova in of_newest]
+        aggregates = _host_aggregates(requests[0], nova)
         with self.reading() as context:
             cloud = since.CloudOfTime(client, compute, list(aggregates.values()), own)
-            answers = explain.explain(client, every, context, compute, cloud.aggregates)
-            every, answers = explain.united(every, answers)
-            asked = every[0]
+            answers = explain.explain(client, requests, context, compute, cloud.aggregates)
+            requests, answers = explain.united(requests, answers)
+            main = requests[0]
             if request.at is None:
                 told = told.completed(answers[0], "now")
             else:
                 answer, time, then = past.since_snapshot(request.at, cloud, answers[0], context)
                 told = told.completed(answer, f"at {time}", then)
             held, problems = holders.read(client, answers[0].short, context, compute, nova)
-        caveats = asked.nova.caveats if asked.nova else Caveats()
+        caveats = main.nova.caveats if main.nova else Caveats()
         caveats += Caveats(compute.not_checked, tuple(problems)) + answers[0].open
-        tried = past.attempts(asked.case, len(answers[0].candidates))
+        tried = past.attempts(main.case, len(answers[0].candidates))
         caveats += Caveats((), tuple(tried), not_counted=answers[0].not_counted)
         outcomes = frozenset(bool(answer.candidates) for answer in answers)
-        if asked.parameters:
+        if main.parameters:
             # Nova takes the hosts of all queries of a request.
             outcomes = frozenset({any(outcomes)})
         code = {frozenset({True}): 0, frozenset({False}): 3}.get(outcomes, services.NOT_CHECKED)
@@ -203,12 +203,12 @@ openstack allocation candidate explain \\
             code,
             caveats,
             strict=request.strict,
-            only_placement=request.no_nova or (asked.nova is None and nova is None),
+            only_placement=request.no_nova or (main.nova is None and nova is None),
         )
-        self.summary = [*told.lines(), *_summary(client.target, every, answers, caveats)]
+        self.summary = [*told.lines(), *_summary(client.target, requests, answers, caveats)]
         # Without --host, only leaked allocations are shown.
-        shown = [each for each in held if request.hosts or each.is_leaked]
-        return self._shown([*told.facts(), *_facts(every, answers, caveats, aggregates, shown)])
+        shown = [holder for holder in held if request.hosts or holder.is_leaked]
+        return self._shown([*told.facts(), *_facts(requests, answers, caveats, aggregates, shown)])
 
     def _shown(self, rows_of_answer: Iterable[Mapping[str, Any]]) -> base.Rows:
         """The rows, and their tables."""
@@ -243,17 +243,17 @@ openstack allocation candidate explain \\
 
         if isinstance(request.asked, candidate.CandidateOptions):
             return *self._of_query(request.asked), past.FailureRecords()
-        failure, log, every = None, None, []
+        failure, log, requests = None, None, []
         if request.asked is not None:
-            every = self._of_nova(request.asked, request.move, compute)
-            server = every[0].case and every[0].case.server
+            requests = self._of_nova(request.asked, request.move, compute)
+            server = requests[0].case and requests[0].case.server
             if nova is not None and request.move is None and server:
                 failure = failed.observe(nova, server)
         if request.logs:
             log = past.read_log(request.logs, request.request_id, failure)
-            every = past.with_logged(every, log)
-        client = candidate.connected(self, [single.query for single in every])
-        return client, every, past.FailureRecords(failure, log)
+            requests = past.with_logged(requests, log)
+        client = candidate.connected(self, [single.query for single in requests])
+        return client, requests, past.FailureRecords(failure, log)
 
     def _of_nova(
         self, options: RequestOptions, move: MoveRequest | None, compute: ServerHosts
@@ -327,7 +327,9 @@ def _tables(facts: Sequence[Mapping[str, Any]]) -> list[tables.Table]:
     return [*answer, tables.Table("Commands for the changes", ("command",), commands)]
 
 
-def _host_aggregates(asked: explain.ExplainedQuery, nova: Nova | None) -> dict[str, HostAggregate]:
+def _host_aggregates(
+    explained: explain.ExplainedQuery, nova: Nova | None
+) -> dict[str, HostAggregate]:
     """``{UUID: host aggregate}``: of nova's request, or read if the query has aggregates.
 
     Without the rights to list them, or with a nova before 2.41, the answer has no names.
@@ -336,9 +338,9 @@ def _host_aggregates(asked: explain.ExplainedQuery, nova: Nova | None) -> dict[s
     from osc_placement.workflows.cloud import observe
 
     listed: Sequence[HostAggregate] = ()
-    if asked.nova is not None:
-        listed = asked.nova.aggregates
-    elif nova is not None and observe.aggregates([asked.query]):
+    if explained.nova is not None:
+        listed = explained.nova.aggregates
+    elif nova is not None and observe.aggregates([explained.query]):
         with contextlib.suppress(errors.PlacementError):
             listed = host_aggregates(nova)
     return {aggregate.uuid: aggregate for aggregate in listed}
@@ -346,15 +348,15 @@ def _host_aggregates(asked: explain.ExplainedQuery, nova: Nova | None) -> dict[s
 
 def _summary(
     target: str,
-    every: Sequence[explain.ExplainedQuery],
+    requests: Sequence[explain.ExplainedQuery],
     answers: Sequence[explain.Explanation],
     caveats: Caveats,
 ) -> list[str]:
     """The lines below the tables: who can serve the request, what was assumed and not checked."""
     from osc_placement.workflows.explain import overwritten_by_nova
 
-    nova, explanation = every[0].nova, answers[0]
-    by = f" of {nova.title}" if nova and len(every) > 1 else ""
+    nova, explanation = requests[0].nova, answers[0]
+    by = f" of {nova.title}" if nova and len(requests) > 1 else ""
     unless = ""
     if explanation.candidates and caveats.doubts:
         unless = ", unless what was not checked refuses them"
@@ -364,7 +366,7 @@ def _summary(
     lines += [f"Reason: no host has room with {text}" for text in explanation.causes]
     lines += [
         f"{_count(answer)} can serve the request of {_title(older)}: {_text(older.query)}"
-        for older, answer in zip(every[1:], answers[1:], strict=True)
+        for older, answer in zip(requests[1:], answers[1:], strict=True)
     ]
     if explanation.refused:
         lines.append(
@@ -410,17 +412,17 @@ def _count(explanation: explain.Explanation) -> str:
 
 
 def _facts(
-    every: Sequence[explain.ExplainedQuery],
+    requests: Sequence[explain.ExplainedQuery],
     answers: Sequence[explain.Explanation],
     caveats: Caveats,
     aggregates: commands.Aggregates,
-    held: Sequence[holders.RoomHolder],
+    allocations: Sequence[holders.RoomHolder],
 ) -> list[dict[str, Any]]:
     """The rows of the answer, as ``{column: value}``."""
     from osc_placement.workflows.explain import overwritten_by_nova
 
-    asked, explanation = every[0], answers[0]
-    sources = asked.nova.sources if asked.nova else {}
+    main, explanation = requests[0], answers[0]
+    sources = main.nova.sources if main.nova else {}
     facts: list[dict[str, Any]] = [
         *(
             {
@@ -434,9 +436,9 @@ def _facts(
         *({"section": "candidate", "text": name, "host": name} for name in explanation.candidates),
         *({"section": "cause", "text": text} for text in explanation.causes),
         *map(_failure_fact, explanation.failures),
-        *(_holder_fact(holder, held) for holder in held),
+        *(_holder_fact(holder, allocations) for holder in allocations),
         *(
-            _change_fact(change, explanation, aggregates, asked.nova)
+            _change_fact(change, explanation, aggregates, main.nova)
             for change in explanation.changes
         ),
         *map(_filter_fact, explanation.checks),
@@ -466,9 +468,9 @@ def _facts(
             "hosts": len(answer.candidates),
             "names": list(answer.candidates),
         }
-        for older, answer in zip(every[1:], answers[1:], strict=True)
+        for older, answer in zip(requests[1:], answers[1:], strict=True)
     ]
-    query = {"section": "query", "text": _text(asked.query), "hosts": explanation.all_hosts}
+    query = {"section": "query", "text": _text(main.query), "hosts": explanation.all_hosts}
     return [query, *facts, *of_releases]
 
 
@@ -496,10 +498,12 @@ def _failure_fact(failure: failures.Failure) -> dict[str, Any]:
     }
 
 
-def _holder_fact(holder: holders.RoomHolder, held: Sequence[holders.RoomHolder]) -> dict[str, Any]:
+def _holder_fact(
+    holder: holders.RoomHolder, holding: Sequence[holders.RoomHolder]
+) -> dict[str, Any]:
     from osc_placement.workflows.explain.holders import audit
 
-    leaked = [each for each in held if each.is_leaked and each.host == holder.host]
+    leaked = [other for other in holding if other.is_leaked and other.host == holder.host]
     return {
         "section": "holder",
         "text": ", ".join(f"{amount} {name}" for name, amount in holder.amounts.items()),
@@ -517,7 +521,7 @@ def _change_fact(
     change: changes.SmallestChange,
     explanation: explain.Explanation,
     aggregates: commands.Aggregates,
-    asked: request.NovaRequest | None,
+    nova_request: request.NovaRequest | None,
 ) -> dict[str, Any]:
     from osc_placement.workflows.explain import commands
 
@@ -542,7 +546,7 @@ def _change_fact(
             "remove": [str(item) for item in change.removed],
             "amounts": {str(item): amount for item, amount in change.amounts.items()},
         },
-        "commands": rows.lines(commands.commands(change, explanation, aggregates, asked)),
+        "commands": rows.lines(commands.commands(change, explanation, aggregates, nova_request)),
     }
 
 

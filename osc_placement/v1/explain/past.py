@@ -48,22 +48,22 @@ def check(
 
 
 def with_logged(
-    every: Sequence[explain.ExplainedQuery], log: request_log.RequestLog
+    requests: Sequence[explain.ExplainedQuery], log: request_log.RequestLog
 ) -> list[explain.ExplainedQuery]:
     """The queries to explain: those of the logs, if nova's request today is another one."""
     from osc_placement.model import constraint
     from osc_placement.workflows.explain import explain
 
-    present = [dataclasses.replace(single.query, limit=None) for single in every]
-    case = every[0].case if every else None
+    present = [dataclasses.replace(single.query, limit=None) for single in requests]
+    case = requests[0].case if requests else None
     logged = []
     for pairs in (queries.parse(query.text) for query in log.queries.values()):
-        asked = queries.read_candidates(pairs)
-        if dataclasses.replace(asked, limit=None) in present:
-            return list(every)
-        order = constraint.constraints_of(asked)
-        logged.append(explain.ExplainedQuery(asked, order, parameters=pairs, case=case))
-    return logged or list(every)
+        read = queries.read_candidates(pairs)
+        if dataclasses.replace(read, limit=None) in present:
+            return list(requests)
+        order = constraint.constraints_of(read)
+        logged.append(explain.ExplainedQuery(read, order, parameters=pairs, case=case))
+    return logged or list(requests)
 
 
 def read_log(

@@ -70,14 +70,14 @@ openstack placement capacity make-room --flavor m1.large --max-moves 5"""
         cloud = shown.connected(self, server.scheduler)
         nova = cloud.nova
         case = cases.read(nova_request.opened(self), server, nova.compute)
-        (asked, *older) = case.requests
+        (first, *older) = case.requests
         request = room_plan.RoomRequest(
             case, flavor, parsed_args.count, parsed_args.max_moves, parsed_args.timeout
         )
         with self.reading() as context:
             made = planner.plan(cloud.client, request, nova, context, base.cloud_name(self.app))
-        of_others = (f"the rules of other releases than {asked.title}",) if older else ()
-        caveats = made.caveats + asked.caveats + Caveats(of_others)
+        of_others = (f"the rules of other releases than {first.title}",) if older else ()
+        caveats = made.caveats + first.caveats + Caveats(of_others)
         answer = made.answer
         self.exit_code = (
             3 if answer.steps is None else services.NOT_CHECKED if caveats.doubts else 0

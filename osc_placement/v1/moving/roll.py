@@ -99,10 +99,10 @@ openstack placement host roll --continue roll.json --next \\
         return tuple(fields), tuple(fields.values())
 
     def _check_usage(self, parsed_args: argparse.Namespace, path: pathlib.Path | None) -> None:
-        asked = sum(map(bool, (parsed_args.aggregate, parsed_args.zone, parsed_args.all)))
-        if path is not None and asked:
+        selections = sum(map(bool, (parsed_args.aggregate, parsed_args.zone, parsed_args.all)))
+        if path is not None and selections:
             self.usage_error("argument --continue: not allowed with hosts; the plan has them")
-        if path is None and asked != 1:
+        if path is None and selections != 1:
             self.usage_error("give one of --aggregate, --zone, --all and --continue")
         for option in ("next", "verify_back"):
             if getattr(parsed_args, option) and path is None:
@@ -132,15 +132,15 @@ openstack placement host roll --continue roll.json --next \\
         from osc_placement.workflows.cloud import named_aggregates
         from osc_placement.workflows.moving import document, flavor_queries, planner, roll_plan
 
-        asked = _asked(parsed_args, former)
-        hosts, aggregates = shown.hosts_of(self, asked.aggregates, asked.zone, cloud)
+        selection = _asked(parsed_args, former)
+        hosts, aggregates = shown.hosts_of(self, selection.aggregates, selection.zone, cloud)
         listed = host_aggregates(cloud.opened)
         zones = named_aggregates.zones_of_hosts(listed, cloud.nova.compute)
         before = document.DrainOptions() if former is None else former.options
         request = roll_plan.RollRequest(
             hosts,
             aggregates,
-            asked,
+            selection,
             before.merged(shown.move_options(parsed_args)),
             zones,
             flavor_queries.read(cloud.client, cloud.opened, nova_request.scheduler(parsed_args)),

@@ -72,12 +72,12 @@ openstack placement server check web-1 --way live-migrate"""
             hosts = sorted(compute_nodes.host_names(parsed_args.host, compute.hosts))
             known = compute.hosts.of_host().keys() | compute.hosts.services
             errors.InputErrors(compute_nodes.unknown_hosts(hosts, known)).check()
-        asked = server_check.ServerCheckRequest(
+        question = server_check.ServerCheckRequest(
             parsed_args.servers, hosts, nova_request.scheduler(parsed_args)
         )
-        checked = server_check.check(opened, compute, asked)
+        checked = server_check.check(opened, compute, question)
         ways = (Way(parsed_args.way),) if parsed_args.way else (Way.LIVE_MIGRATE, Way.MIGRATE)
-        answers = [each.answer(ways) for each in checked]
+        answers = [server.answer(ways) for server in checked]
         codes = {Answer.NO: 3, Answer.UNKNOWN: services.NOT_CHECKED, Answer.YES: 0}
         self.exit_code = next((codes[code] for code in codes if code in answers), 0)
         counts = collections.Counter(map(str, answers))
@@ -85,8 +85,8 @@ openstack placement server check web-1 --way live-migrate"""
         how = parsed_args.way or "live or cold"
         self.summary = [f"{counted(len(checked), 'server')}, {how}: {parts or 'none'}"]
         shown = [
-            each
-            for each, answer in zip(checked, answers, strict=True)
+            server
+            for server, answer in zip(checked, answers, strict=True)
             if answer is not Answer.YES or not parsed_args.cannot
         ]
         return rows.listing(_columns(), shown)
@@ -104,16 +104,16 @@ def _columns() -> rows.Columns[server_check.CheckedServer]:
     }
 
 
-def _of(each: server_check.CheckedServer, column: str) -> Verdict:
-    by_name: Mapping[str, Way] = {str(way): way for way in each.ways}
-    return each.ways[by_name[_WAYS[column]]]
+def _of(checked: server_check.CheckedServer, column: str) -> Verdict:
+    by_name: Mapping[str, Way] = {str(way): way for way in checked.ways}
+    return checked.ways[by_name[_WAYS[column]]]
 
 
-def _reasons(each: server_check.CheckedServer) -> list[str]:
+def _reasons(checked: server_check.CheckedServer) -> list[str]:
     """``live, evacuate: it has a virtual TPM``: each reason once, with its ways."""
     ways: dict[str, list[str]] = {}
     for column in _WAYS:
-        answer = _of(each, column)
+        answer = _of(checked, column)
         if answer.text:
             ways.setdefault(answer.text, []).append(column)
     return [f"{', '.join(names)}: {text}" for text, names in ways.items()]

@@ -153,8 +153,8 @@ class RecipeInput:
         """``{class of the node: new class}`` of ``--as``."""
         from osc_placement.workflows.reshape import device_recipes
 
-        given = self.mapping("--as", self.parsed_args.becomes)
-        becomes = {old: device_recipes.class_name(text) for old, text in given.items()}
+        named = self.mapping("--as", self.parsed_args.becomes)
+        becomes = {old: device_recipes.class_name(text) for old, text in named.items()}
         for old, new in becomes.items():
             if not is_symbol(new):
                 self.problems.add(
@@ -183,9 +183,9 @@ class RecipeInput:
         """``(server uuid, what it uses)`` from ``--assign`` and its files."""
         from osc_placement.workflows.reshape import evidence
 
-        given = self.parsed_args.assign
-        lines = "\n".join(text for text in given if not text.startswith("@"))
-        paths = [pathlib.Path(text[1:]) for text in given if text.startswith("@")]
+        assigned = self.parsed_args.assign
+        lines = "\n".join(text for text in assigned if not text.startswith("@"))
+        paths = [pathlib.Path(text[1:]) for text in assigned if text.startswith("@")]
         files = [(str(path), arguments.read_file(path)) for path in paths]
         uses, reasons = evidence.read([("--assign", lines), *files], reader)
         self.problems.reasons += reasons

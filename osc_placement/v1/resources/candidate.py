@@ -71,8 +71,8 @@ openstack allocation candidate list \\
             parsed_args.limit = None
         options = query_options(self, parsed_args)
         if options is None:
-            asked = nova_request.server_options(parsed_args)
-            case = cases.read(nova_request.opened(self), asked, ServerHosts())
+            server = nova_request.server_options(parsed_args)
+            case = cases.read(nova_request.opened(self), server, ServerHosts())
             latest, *others = case.requests
             # ``--limit`` instead of nova's limit.
             request: candidate.CandidateQuery | query.Pairs = dataclasses.replace(

@@ -88,10 +88,10 @@ openstack resource provider trait set rack1-node7 \\
         """Warn about standard traits: most belong to nova's compute drivers."""
         standard = sorted(item for item in removed if not item.startswith(name.CUSTOM_PREFIX))
         if standard and not self.is_quiet:
-            one = len(standard) == 1
+            is_one = len(standard) == 1
             sys.stderr.write(
-                f"Warning: the standard {'trait' if one else 'traits'} {', '.join(standard)}"
-                f" {'was' if one else 'were'} removed; nova-compute sets those of its driver"
+                f"Warning: the standard {'trait' if is_one else 'traits'} {', '.join(standard)}"
+                f" {'was' if is_one else 'were'} removed; nova-compute sets those of its driver"
                 " again. To change single traits, use 'resource provider"
                 " trait add' and 'resource provider trait remove'\n"
             )

@@ -151,7 +151,7 @@ class HostRatios:
                 invalid = ", ".join(item.aggregate.name for item in items if item.ratio is None)
                 yield Reason(Code.INVALID_VALUE, f"{name}: invalid value in {invalid}")
             else:
-                names = sorted({one.aggregate.name for one in items if one.ratio == smallest})
+                names = sorted({value.aggregate.name for value in items if value.ratio == smallest})
                 yield Reason(text=f"{name} from {', '.join(names)}")
 
     def _smallest(self, name: str) -> decimal.Decimal | None:

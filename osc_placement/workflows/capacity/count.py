@@ -92,14 +92,14 @@ class Counter:
         self._free: dict[placing.Slot, int] = {}
         self._is_complete, self._not_counted = True, dict[str, None]()
         for query in queries[0]:
-            found = options.find(base, query, refused=self._refused, among=among)
-            for option, roots in zip(found.options, found.roots, strict=True):
+            options_found = options.find(base, query, refused=self._refused, among=among)
+            for option, roots in zip(options_found.options, options_found.roots, strict=True):
                 if not options.uses_trees(base, option, without):
                     for root in roots:
                         self._by_root[root].append(option)
-            self._free |= options.free_amounts(base, found.options)
-            self._is_complete = self._is_complete and found.is_complete
-            self._not_counted |= dict.fromkeys(found.not_counted)
+            self._free |= options.free_amounts(base, options_found.options)
+            self._is_complete = self._is_complete and options_found.is_complete
+            self._not_counted |= dict.fromkeys(options_found.not_counted)
 
     def shared_with(self, roots: Iterable[str]) -> set[str]:
         """The providers of other trees that the request may use on these hosts."""
@@ -142,12 +142,12 @@ class Counter:
         providers = self._providers(roots)
         classes = [self._class(name, providers, taken) for name in self._plan.totals]
         if not fits.is_complete:
-            upper = min(each.fits for each in classes)
+            upper = min(group.fits for group in classes)
             found = dataclasses.replace(found, most=max(upper, found.least))
         return Capacity(
             found,
             fits.hosts,
-            tuple(sorted(classes, key=lambda each: each.fits)),
+            tuple(sorted(classes, key=lambda group: group.fits)),
             tuple(root for root in self.not_counted if root in requested),
         )
 
@@ -158,8 +158,8 @@ class Counter:
             there = [*self._base.tree[root], *self._forest.sharing_with(root)]
             if self._admits(root, there):
                 uuids.update(dict.fromkeys(there))
-        found = (self._base.providers[uuid] for uuid in uuids)
-        return [each for each in found if each.root_uuid not in self._without]
+        providers = (self._base.providers[uuid] for uuid in uuids)
+        return [provider for provider in providers if provider.root_uuid not in self._without]
 
     def _admits(self, root: str, uuids: Sequence[str]) -> bool:
         """Whether a tree and its sharing providers meet all conditions but those on amounts."""
@@ -175,7 +175,7 @@ class Counter:
                 if group.admits(self._base, provider)
                 and not (names and names.isdisjoint(provider.inventories))
             ]
-            there = frozenset[str]().union(*(each.traits for each in admitted))
+            there = frozenset[str]().union(*(host.traits for host in admitted))
             if not admitted or any(any_of.isdisjoint(there) for any_of in group.group_required):
                 return False
         return self._plan.admits_root(self._base.providers[root])
@@ -191,16 +191,16 @@ class Counter:
         unit = math.gcd(*amounts)
         capacity = used = free = usable = left = fragmented = 0
         for provider in providers:
-            held = provider.inventories.get(name)
+            offered = provider.inventories.get(name)
             fitting = [slot for slot in slots if slot.group.admits(self._base, provider)]
-            if held is None or not fitting:
+            if offered is None or not fitting:
                 continue
             used_here = self._base.used(provider.uuid).get(name, 0)
-            free_here = max(held.capacity - used_here, 0)
+            free_here = max(offered.capacity - used_here, 0)
             left_here = free_here - taken.get((provider.uuid, name), 0)
-            capacity, used = capacity + held.capacity, used + used_here
+            capacity, used = capacity + offered.capacity, used + used_here
             free, left = free + free_here, left + left_here
-            if any(held.suits_units(slot.resources[name]) for slot in fitting):
+            if any(offered.suits_units(slot.resources[name]) for slot in fitting):
                 usable += free_here // unit * unit
             if left_here < min(amounts):
                 fragmented += left_here

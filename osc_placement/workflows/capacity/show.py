@@ -184,15 +184,15 @@ def _added(
 ) -> list[tuple[str, int]]:
     """``(root UUID, number of hosts like it)``. Errors: UnknownProvider, InvalidInput."""
     input_errors = errors.InputErrors()
-    found = []
+    numbers = []
     for item in added:
         roots = servers.roots_named(base, [item.like], compute)
         if len(roots) > 1:
             names = and_more(sorted(base.providers[root].name for root in roots))
             input_errors.add(f"{item.like} has several compute nodes: name one of {names}")
-        found += [(root, item.number) for root in roots]
+        numbers += [(root, item.number) for root in roots]
     input_errors.check()
-    return found
+    return numbers
 
 
 def _with_added(
@@ -326,7 +326,7 @@ class _Counting:
                 (doubts if is_open else notes).extend(answers.unknown.get(root, ()))
             reasons = {base.providers[root].name: refused[root] for root in capacity.refused}
             why = f"Placement does not have it in {part}"
-            reasons |= {each.name: why for each in unused}
+            reasons |= {host.name: why for host in unused}
             yield CapacityRow(
                 self.title,
                 part,
@@ -346,7 +346,9 @@ class _Counting:
         """
         by = self.request.by
         if by is None:
-            roots = (uuid for uuid, each in base.providers.items() if each.root_uuid == uuid)
+            roots = (
+                uuid for uuid, provider in base.providers.items() if provider.root_uuid == uuid
+            )
             return [("", [uuid for uuid in roots if uuid not in without], set())]
         hosts = [uuid for uuid in hosts_of(base) if uuid not in without]
         if by is By.HOST:
@@ -394,40 +396,40 @@ class _Counting:
         """The reserve, the facts that can make it smaller, and the servers that it cannot save."""
         outside = set(base.tree).difference(roots)
         hosts = [uuid for uuid in hosts_of(base) if uuid not in outside]
-        known = self.in_nova
-        placed, verdicts = known.on(base, hosts), HostVerdicts(base, self.compute)
+        of_servers = self.in_nova
+        placed, verdicts = of_servers.on(base, hosts), HostVerdicts(base, self.compute)
         leaving = ways.leaving(
-            placed, known.cases, verdicts, ways.OFF_A_DEAD_HOST, source_fails=True
+            placed, of_servers.cases, verdicts, ways.OFF_A_DEAD_HOST, source_fails=True
         )
-        found = places.Moves(
+        moves = places.Moves(
             base,
             leaving.moving,
             SearchBudget(self.request.seconds),
             [wanted],
             without,
-            known.groups,
+            of_servers.groups,
             {
                 **dict.fromkeys(outside, "it is in another part"),
                 **self.compute.refused(root for root in base.tree if root not in self.like),
             },
             self.compute.root_of,
         )
-        if not found.is_complete:
+        if not moves.is_complete:
             raise errors.PlacementError(
                 "--keep: a host has too many allocation candidates for one of the requests"
             )
-        usable = {option.root_uuid for option in found.options_of(wanted.kind, ())}
+        usable = {option.root_uuid for option in moves.options_of(wanted.kind, ())}
         hosts = [uuid for uuid in hosts if uuid in usable]
-        kept = reserve.capacity_with_failures(found, wanted, hosts, self.request.keep or 0)
+        kept = reserve.capacity_with_failures(moves, wanted, hosts, self.request.keep or 0)
         doubts = [f"{text} of {uuid}" for uuid, text in leaving.doubtful.items()]
-        if found.has_doubt:
+        if moves.has_doubt:
             sure = reserve.capacity_with_failures(
-                found.only_certain(), wanted, hosts, self.request.keep or 0, kept.least
+                moves.only_certain(), wanted, hosts, self.request.keep or 0, kept.least
             )
             if sure.least < kept.least or sure.unsafe != kept.unsafe:
-                doubts += found.all_doubts()
+                doubts += moves.all_doubts()
         unsafe = tuple(base.providers[uuid].name for uuid in kept.unsafe)
-        unplaced = stop.may_stop(found, kept.unsafe).unplaced if unsafe else ()
+        unplaced = stop.may_stop(moves, kept.unsafe).unplaced if unsafe else ()
         notes = _lost(leaving, placed, unplaced)
         return dataclasses.replace(kept, unsafe=unsafe), doubts, notes
 

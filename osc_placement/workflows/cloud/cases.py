@@ -129,8 +129,8 @@ def _moved(services: RequestServices, move: MoveRequest, case: Case, caveats: Ca
 def with_requests(case: Case, caveats: Caveats) -> Case:
     """The case with nova's requests, which also have these caveats. Errors: InvalidInput."""
     case = dataclasses.replace(case, spec=case.facts.with_profile(case.spec))
-    found = request.requests_by_release(case.spec, case.aggregates, case.options, case.releases)
-    return dataclasses.replace(case, requests=tuple(single.beside(caveats) for single in found))
+    requests = request.requests_by_release(case.spec, case.aggregates, case.options, case.releases)
+    return dataclasses.replace(case, requests=tuple(single.beside(caveats) for single in requests))
 
 
 def with_requests_or_reason(case: Case, caveats: Caveats | None = None) -> Case:

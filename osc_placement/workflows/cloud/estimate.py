@@ -82,8 +82,8 @@ class Estimate:
     def free(self, uuid: str, name: str) -> int:
         """What is free of a class."""
         if uuid in self._exact:
-            held = self._exact[uuid].get(name)
-            capacity = held.capacity if held else 0
+            offered = self._exact[uuid].get(name)
+            capacity = offered.capacity if offered else 0
         else:
             capacity = self._capacity.get(uuid, {}).get(name, 0)
         return capacity - self.used(uuid).get(name, 0)

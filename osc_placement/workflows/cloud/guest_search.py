@@ -50,9 +50,9 @@ def _repair(reading: Cloud, move: server_moves.ServerMove) -> str:
     if _is_claim(move) and move.node is not None and move.node.uuid not in reading.providers:
         # Nothing can be moved there before.
         return command_line.line("placement provider audit", options=[("--host", move.node.host)])
-    held = [
+    allocated = [
         migration.uuid for migration in move.migrations[:1] if migration.uuid in reading.allocations
     ]
-    named = [("--consumer", uuid) for uuid in (move.server.uuid, *held)]
+    named = [("--consumer", uuid) for uuid in (move.server.uuid, *allocated)]
     vouched = [("--repair", None), ("--allow", guards.CLAIMED_HOST), *named]
     return command_line.line("placement allocation audit", options=vouched)

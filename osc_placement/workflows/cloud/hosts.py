@@ -60,7 +60,7 @@ def hosts_of(base: state.CloudState) -> list[str]:
         uuid
         for uuid, provider in base.providers.items()
         if provider.root_uuid == uuid
-        and any(_is_own(base.providers[each]) for each in base.tree[uuid])
+        and any(_is_own(base.providers[member]) for member in base.tree[uuid])
     ]
 
 

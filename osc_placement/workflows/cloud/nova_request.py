@@ -249,11 +249,11 @@ def new_spec(services: RequestServices, options: RequestOptions) -> request.Serv
 
 
 def _ports(services: RequestServices, uuids: Sequence[str]) -> list[neutron_api.Port]:
-    found = {uuid: neutron_api.port(services.neutron(), uuid) for uuid in uuids}
+    ports = {uuid: neutron_api.port(services.neutron(), uuid) for uuid in uuids}
     errors.InputErrors(
-        f"neutron has no port with the UUID {uuid!r}" for uuid, port in found.items() if not port
+        f"neutron has no port with the UUID {uuid!r}" for uuid, port in ports.items() if not port
     ).check()
-    return [port for port in found.values() if port]
+    return [port for port in ports.values() if port]
 
 
 def existing_spec(

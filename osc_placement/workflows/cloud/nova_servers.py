@@ -148,8 +148,8 @@ def observe(
     members of groups that were not read, or one per 1000 servers.
     """
     listed = cloud.listed_servers
-    asked = {uuid: listed[uuid] for uuid in uuids if uuid in listed}
-    read = cases.of_servers(services, asked, options, compute)
+    chosen = {uuid: listed[uuid] for uuid in uuids if uuid in listed}
+    read = cases.of_servers(services, chosen, options, compute)
     known = {uuid: case for uuid, case in read.items() if isinstance(case, Case)}
     refused = [
         f"traits, zones and aggregates of server {uuid}: {case}"
@@ -279,7 +279,7 @@ def audit_of_move(reading: Cloud, move: server_moves.ServerMove, host: str) -> s
         migration for migration in move.migrations if server_moves.waits_for_source(migration)
     ]
     is_left = move.has_leftovers and move.phase is not server_moves.Phase.DISAGREES
-    if not is_left and all(server_moves.is_queued(reading, one) for one in waiting):
+    if not is_left and all(server_moves.is_queued(reading, server) for server in waiting):
         return ""
     # The audit says nothing about recent changes without --min-age.
     options = [("--host", host), ("--min-age", "0")]

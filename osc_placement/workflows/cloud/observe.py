@@ -92,10 +92,10 @@ class CloudReader:
         one listing for each of these; ``with_aggregates`` instead one for the aggregates of each
         provider.
         """
-        uuids = [each.uuid for each in self.listed]
+        uuids = [item.uuid for item in self.listed]
         inventories = self.inventories(uuids)
         classes = resource_classes(queries)
-        offering = [uuid for uuid, each in inventories.items() if not classes.isdisjoint(each)]
+        offering = [uuid for uuid, item in inventories.items() if not classes.isdisjoint(item)]
         used = self.usages(offering)
         names = sorted(traits(queries) - {standard.SHARING_TRAIT})
         traits_of = {**self.with_traits(names), standard.SHARING_TRAIT: self.sharing}
@@ -133,7 +133,7 @@ class CloudReader:
 
         Requests: those for aggregates of ``read``.
         """
-        uuids = [each.uuid for each in self.listed]
+        uuids = [item.uuid for item in self.listed]
         if with_aggregates:
             return inverted(self._reader.aggregates(uuids, "reading aggregates"))
         any_class = any(not group.resources for query in queries for group in query.groups)
@@ -173,9 +173,9 @@ class CloudReader:
         for place, answer in answers.items():
             for uuid, item in answer.allocations.items():
                 before = consumers.get(uuid)
-                held = {**(before.allocations if before else {}), place: item.resources}
+                allocations = {**(before.allocations if before else {}), place: item.resources}
                 generation = item.consumer_generation or 0
-                consumers[uuid] = record.ConsumerRecord(uuid, generation, "", "", held)
+                consumers[uuid] = record.ConsumerRecord(uuid, generation, "", "", allocations)
         base.apply(record.Changes({}, consumers))
 
     def concerned(self, planned: plan.Plan) -> state.CloudState:

@@ -83,14 +83,14 @@ class JoinedServers:
     def uuids(self) -> set[str]:
         """The servers that need these hosts now."""
         of_nova = {uuid for uuid, _ in (*self.by_state.resting, *self.by_state.held)}
-        return of_nova.union(each.uuid for each in self.moving)
+        return of_nova.union(server.uuid for server in self.moving)
 
     def on(self, roots: Collection[str]) -> JoinedServers:
         """Those on some of the hosts."""
-        resting, held, doubtful, gone = self.by_state
+        resting, blocked, doubtful, gone = self.by_state
         by_state = nova_servers.ServersByState(
             {key: server for key, server in resting.items() if key[1] in roots},
-            {key: why for key, why in held.items() if key[1] in roots},
+            {key: why for key, why in blocked.items() if key[1] in roots},
             {key: why for key, why in doubtful.items() if key[1] in roots},
             frozenset(key for key in gone if key[1] in roots),
         )
@@ -174,8 +174,8 @@ def servers_everywhere(base: state.CloudState, nova: nova_servers.NovaReader) ->
         *nova_servers.unallocated(base, by_state, hosts).lines(),
         *(moved if staying else ()),
     )
-    known = dataclasses.replace(read.known, caveats=Caveats(doubts) + read.known.caveats)
-    return dataclasses.replace(read, known=known)
+    of_servers = dataclasses.replace(read.known, caveats=Caveats(doubts) + read.known.caveats)
+    return dataclasses.replace(read, known=of_servers)
 
 
 def read(
@@ -215,7 +215,7 @@ def _read(
     records.read_hosts(roots)
     uuids = dict.fromkeys(server.uuid for server in servers.servers_on(base, roots))
     cloud = nova.on_roots(roots, {*uuids, *others})
-    known = nova.requests(cloud, list(uuids))
+    of_servers = nova.requests(cloud, list(uuids))
     listed = cloud.listed_servers
     records.read_consumers(listed)
     # What is left over after a move that failed: of the newest migration of each server.
@@ -224,9 +224,9 @@ def _read(
         if move.server_uuid in listed:
             newest.setdefault(move.server_uuid, move.uuid if move.has_failed else "")
     records.read_consumers(filter(None, newest.values()))
-    records.read_others(itertools.chain(_queries(known, base, roots), more))
+    records.read_others(itertools.chain(_queries(of_servers, base, roots), more))
     nova_servers.add_placement(cloud, records.base)
-    return ServersRead(records.base, roots, cloud, known)
+    return ServersRead(records.base, roots, cloud, of_servers)
 
 
 def _queries(

@@ -401,7 +401,9 @@ def holders_on(reading: Cloud, root: str) -> Iterator[HolderOnHost]:
     server and migration is one that nova does not list.
     """
     for uuid, allocations in reading.allocations.items():
-        parts = {one: part for one, part in allocations.items() if reading.root_of(one) == root}
+        parts = {
+            place: part for place, part in allocations.items() if reading.root_of(place) == root
+        }
         if not parts:
             continue
         migration, server = reading.migrations.get(uuid), reading.servers.get(uuid)

@@ -78,7 +78,7 @@ def servers_on(
     ``cases`` are those of servers: nova's requests count. ``groups`` are nova's server groups with
     affinity or anti-affinity. ``migrations`` are the UUIDs of migrations, see ``is_migration``.
     """
-    known = cases or {}
+    of_server = cases or {}
     group_of = {
         uuid: members.group for members in (groups or {}).values() for uuid in members.group.members
     }
@@ -89,7 +89,7 @@ def servers_on(
             if is_migration(consumer, migrations):
                 continue
             own = _own_allocations(base, root, consumer.allocations)
-            case = known.get(uuid)
+            case = of_server.get(uuid)
             queries = (
                 queries_of(case) if case and case.requests else ((query_of(base, root, own),),)
             )
@@ -110,7 +110,9 @@ def queries_of(case: Case) -> Queries:
 
 def consumers_on(base: state.CloudState, root: str) -> Iterable[str]:
     """The UUIDs of the consumers with allocations in the tree of a host."""
-    return dict.fromkeys(each for uuid in base.tree[root] for each in base.consumers_of[uuid])
+    return dict.fromkeys(
+        consumer for uuid in base.tree[root] for consumer in base.consumers_of[uuid]
+    )
 
 
 def is_migration(consumer: record.ConsumerRecord, migrations: Collection[str]) -> bool:
@@ -142,15 +144,17 @@ def query_of(
     unsuffixed: dict[str, int] = {}
     groups = []
     # The sources of allocations have them in different orders.
-    for uuid, resources in sorted(allocations.items(), key=lambda each: (each[0] != root, each[0])):
+    for uuid, resources in sorted(
+        allocations.items(), key=lambda share: (share[0] != root, share[0])
+    ):
         may_split = uuid == root or uuid not in base.tree[root]
         if may_split and unsuffixed.keys().isdisjoint(resources):
             unsuffixed |= resources
         else:
             groups.append(dict(sorted(resources.items())))
     numbered = [
-        candidate.RequestGroup(str(number), each)
-        for number, each in enumerate(sorted(groups, key=lambda each: sorted(each.items())), 1)
+        candidate.RequestGroup(str(number), group)
+        for number, group in enumerate(sorted(groups, key=lambda group: sorted(group.items())), 1)
     ]
     first = [candidate.RequestGroup("", dict(sorted(unsuffixed.items())))] if unsuffixed else []
     return candidate.CandidateQuery((*first, *numbered), root_forbidden=frozenset({DISABLED}))
@@ -210,13 +214,13 @@ def chosen_roots(
     ``aggregates`` is ``{aggregate: UUIDs of its members}``; ``hosts`` are the roots of all hosts.
     Errors: UnknownProvider; PlacementError for an aggregate without hosts.
     """
-    found = roots_named(base, texts, compute)
+    selected = roots_named(base, texts, compute)
     for aggregate, members in aggregates.items():
         roots = {base.providers[uuid].root_uuid for uuid in members if uuid in base.providers}
         if roots.isdisjoint(hosts):
             raise errors.PlacementError(f"aggregate {aggregate} has no hosts")
-        found += sorted(roots.intersection(hosts), key=lambda root: base.providers[root].name)
-    return list(dict.fromkeys(found))
+        selected += sorted(roots.intersection(hosts), key=lambda root: base.providers[root].name)
+    return list(dict.fromkeys(selected))
 
 
 def _uuid(base: state.CloudState, text: str) -> str:

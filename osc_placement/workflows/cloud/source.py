@@ -247,12 +247,12 @@ class FileSource(CloudSource):
 
 
 def _held(base: state.CloudState, uuid: str) -> responses.ProviderAllocations:
-    consumers = {one: base.consumers[one] for one in base.consumers_of[uuid]}
+    consumers = {consumer: base.consumers[consumer] for consumer in base.consumers_of[uuid]}
     return responses.ProviderAllocations(
         base.providers[uuid].generation,
         {
-            one: responses.ProviderAllocation(item.allocations[uuid], item.generation)
-            for one, item in consumers.items()
+            consumer: responses.ProviderAllocation(item.allocations[uuid], item.generation)
+            for consumer, item in consumers.items()
         },
     )
 
@@ -308,7 +308,7 @@ def _on(
     for uuid, consumer in records.items():
         parts = consumer.allocations
         if not parts.keys() <= providers:
-            parts = {one: part for one, part in parts.items() if one in providers}
+            parts = {place: part for place, part in parts.items() if place in providers}
         if parts:
             allocations[uuid] = parts
     return allocations, {uuid: records[uuid].generation for uuid in allocations}

@@ -28,7 +28,7 @@ class Choice:
     @property
     def refused(self) -> tuple[str, ...]:
         """Why nova refuses the ways that come before the one that is left."""
-        texts = (text for each in self.verdicts.values() for text in each.refused)
+        texts = (text for answer in self.verdicts.values() for text in answer.refused)
         return tuple(dict.fromkeys(texts))
 
     @property
@@ -43,7 +43,7 @@ def choose(case: Case, ways: Sequence[Way], *, source_fails: bool = False) -> Ch
         way: verdict.refusal(dataclasses.replace(case, way=way, source_fails=source_fails))
         for way in ways
     }
-    left = (way for way, each in verdicts.items() if each.answer is not Answer.NO)
+    left = (way for way, answer in verdicts.items() if answer.answer is not Answer.NO)
     return Choice(next(left, None), verdicts)
 
 
@@ -84,7 +84,7 @@ def leaving(
     cold. A server without a case has no way.
     """
     moving: list[PlacedServer] = []
-    held: dict[str, str] = {}
+    refused: dict[str, str] = {}
     doubtful: dict[str, str] = {}
     cold: dict[str, str] = {}
     for server in placed:
@@ -95,7 +95,7 @@ def leaving(
         possible = (Way.MIGRATE,) if server.uuid in only_cold else ways or ways_off(case)
         choice = choose(case, possible, source_fails=source_fails)
         if choice.way is None:
-            held[server.key] = "; ".join(choice.refused)
+            refused[server.key] = "; ".join(choice.refused)
             continue
         if choice.unknown:
             doubtful[server.key] = "; ".join(choice.unknown)
@@ -106,7 +106,7 @@ def leaving(
         if answers.only_live and by_cold and by_cold.answer is Answer.NO:
             answers = dataclasses.replace(answers, only_live=frozenset())
         moving.append(dataclasses.replace(server, way=choice.way, answers=answers))
-    return Leaving(moving, held, doubtful, cold)
+    return Leaving(moving, refused, doubtful, cold)
 
 
 def command(server: str, way: Way) -> str:

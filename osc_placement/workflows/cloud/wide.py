@@ -403,11 +403,11 @@ class Wide(ObservedCloud):
 
 def _requested(query: candidate.CandidateQuery) -> dict[str, list[int]]:
     """``{class: the amounts of the groups}``."""
-    found: dict[str, list[int]] = {}
+    numbers: dict[str, list[int]] = {}
     for group in query.groups:
         for name, amount in group.resources.items():
-            found.setdefault(name, []).append(amount)
-    return found
+            numbers.setdefault(name, []).append(amount)
+    return numbers
 
 
 def _sums(requested: Collection[int]) -> set[int]:

@@ -28,9 +28,9 @@ Amounts = Mapping[Constraint, int]
 
 def reduced(query: candidate.CandidateQuery, amounts: Amounts) -> candidate.CandidateQuery:
     """The query with other amounts; an amount of 0 removes the class."""
-    kept = {each: amount for each, amount in amounts.items() if amount}
-    for each, amount in kept.items():
-        query = constraint.with_amount(query, each, amount)
+    kept = {part: amount for part, amount in amounts.items() if amount}
+    for part, amount in kept.items():
+        query = constraint.with_amount(query, part, amount)
     return constraint.without(query, amounts.keys() - kept.keys())
 
 
@@ -59,7 +59,7 @@ def sufficient(
     An amount is 0, or the smallest that one of the providers accepts.
     """
     uuids = _providers(base, query, root_uuid)
-    choices = [(0, *_smallest(base, uuids, each)) for each in lowered]
+    choices = [(0, *_smallest(base, uuids, part)) for part in lowered]
     for chosen in itertools.islice(itertools.product(*choices), _MOST_CHOICES):
         amounts = dict(zip(lowered, chosen, strict=True))
         if _serves(base, reduced(query, amounts), root_uuid):
@@ -79,14 +79,18 @@ def largest(
     as much as possible. No amount of the result can be larger while the others stay; an amount is 0
     only if the class must go.
     """
-    choices = [(0, *_promising(base, query, root_uuid, each, lowered)) for each in lowered]
-    every = (dict(zip(lowered, chosen, strict=True)) for chosen in itertools.product(*choices))
-    best = sorted(itertools.islice(every, _MOST_AMOUNTS), key=_rank)[:_MOST_CHOICES]
-    amounts = next((each for each in best if _serves(base, reduced(query, each), root_uuid)), None)
+    choices = [(0, *_promising(base, query, root_uuid, part, lowered)) for part in lowered]
+    combinations = (
+        dict(zip(lowered, chosen, strict=True)) for chosen in itertools.product(*choices)
+    )
+    best = sorted(itertools.islice(combinations, _MOST_AMOUNTS), key=_rank)[:_MOST_CHOICES]
+    amounts = next(
+        (chosen for chosen in best if _serves(base, reduced(query, chosen), root_uuid)), None
+    )
     amounts = amounts or sufficient(base, query, root_uuid, lowered)
     if amounts is None:
         return None
-    while any(_raise(base, query, root_uuid, amounts, each) for each in lowered):
+    while any(_raise(base, query, root_uuid, amounts, part) for part in lowered):
         pass
     return amounts
 
@@ -96,15 +100,15 @@ def _raise(
     query: candidate.CandidateQuery,
     root_uuid: str,
     amounts: dict[Constraint, int],
-    each: Constraint,
+    raised: Constraint,
 ) -> bool:
     """Set the largest amount that the host can serve beside the others; whether it is larger."""
-    others = reduced(query, {one: amount for one, amount in amounts.items() if one != each})
-    for amount in _promising(base, others, root_uuid, each, ()):
-        if amount <= amounts[each]:
+    others = reduced(query, {part: amount for part, amount in amounts.items() if part != raised})
+    for amount in _promising(base, others, root_uuid, raised, ()):
+        if amount <= amounts[raised]:
             return False
-        if _serves(base, reduced(query, {**amounts, each: amount}), root_uuid):
-            amounts[each] = amount
+        if _serves(base, reduced(query, {**amounts, raised: amount}), root_uuid):
+            amounts[raised] = amount
             return True
     return False
 
@@ -129,7 +133,7 @@ class Lowering:
         self._without = HostSearch(base, constraint.without(query, lowered))
         plan = plans.prepare(base, query)
         self._brings_more = brings_more(plan)
-        self._limits = {each.names[0]: plan.totals[each.names[0]] for each in lowered}
+        self._limits = {part.names[0]: plan.totals[part.names[0]] for part in lowered}
 
     def best(self) -> dict[Constraint, int] | None:
         """The amounts that give up the smallest share in sum; None if no host can serve any.
@@ -149,13 +153,13 @@ class Lowering:
             if key in tried:
                 continue
             tried.add(key)
-            found = largest(self._base, self._query, root, self._lowered)
-            if found is not None and _rank(found) < least:
-                best, least = found, _rank(found)
+            amounts = largest(self._base, self._query, root, self._lowered)
+            if amounts is not None and _rank(amounts) < least:
+                best, least = amounts, _rank(amounts)
         if best is not None:
             while any(
-                any(limits[root][each] > best[each] for each in self._lowered)
-                and any(_raise(self._base, self._query, root, best, each) for each in self._lowered)
+                any(limits[root][part] > best[part] for part in self._lowered)
+                and any(_raise(self._base, self._query, root, best, part) for part in self._lowered)
                 for root in roots
             ):
                 pass
@@ -175,34 +179,34 @@ class Lowering:
 
     def _bounds(self, root_uuid: str) -> Amounts:
         """At least as much as ``largest``: the most that one provider of the host can supply."""
-        found = dict.fromkeys(self._lowered, 0)
+        limits = dict.fromkeys(self._lowered, 0)
         for provider in self._offering(root_uuid):
-            for each in self._lowered:
-                found[each] = max(found[each], _most(self._base, provider, each, 0) or 0)
-        return found
+            for part in self._lowered:
+                limits[part] = max(limits[part], _most(self._base, provider, part, 0) or 0)
+        return limits
 
     def _alike(self, root_uuid: str) -> object:
         """Equal for hosts that can supply the same amounts, up to the requested ones."""
-        found: list[object] = [self._kind(root_uuid)]
+        facts: list[object] = [self._kind(root_uuid)]
         for provider in self._offering(root_uuid):
             for name, limit in self._limits.items():
-                held = provider.inventories.get(name)
-                if held is None:
-                    found.append(None)
+                inventory = provider.inventories.get(name)
+                if inventory is None:
+                    facts.append(None)
                     continue
-                free = held.capacity - self._base.used(provider.uuid).get(name, 0)
-                most = min(free, limit), min(held.max_unit, limit)
-                found.append((*most, held.min_unit, held.step_size))
-        return tuple(found)
+                free = inventory.capacity - self._base.used(provider.uuid).get(name, 0)
+                most = min(free, limit), min(inventory.max_unit, limit)
+                facts.append((*most, inventory.min_unit, inventory.step_size))
+        return tuple(facts)
 
 
-def _rank(found: Amounts) -> tuple[float, tuple[int, ...]]:
+def _rank(amounts: Amounts) -> tuple[float, tuple[int, ...]]:
     """The share that is given up; of equal ones, the most of the first amounts."""
-    return _given_up(found), tuple(-amount for amount in found.values())
+    return _given_up(amounts), tuple(-amount for amount in amounts.values())
 
 
-def _given_up(found: Amounts) -> float:
-    return sum(1 - amount / (each.amount or 1) for each, amount in found.items())
+def _given_up(amounts: Amounts) -> float:
+    return sum(1 - amount / (part.amount or 1) for part, amount in amounts.items())
 
 
 def _serves(base: state.CloudState, query: candidate.CandidateQuery, root_uuid: str) -> bool:
@@ -223,18 +227,18 @@ def _promising(
     """
     resource_class = lowered.names[0]
     others = (
-        (each.amount or 0) - (each in also)
-        for each in constraint.constraints_of(query)
-        if each.kind is Kind.RESOURCES and each.names[0] == resource_class and each != lowered
+        (part.amount or 0) - (part in also)
+        for part in constraint.constraints_of(query)
+        if part.kind is Kind.RESOURCES and part.names[0] == resource_class and part != lowered
     )
     beside = subset_sums(itertools.islice(others, _MOST_OTHERS))
-    found = set()
+    amounts = set()
     for uuid in _providers(base, query, root_uuid):
         for taken in beside:
             amount = _most(base, base.providers[uuid], lowered, taken)
             if amount is not None:
-                found.add(amount)
-    yield from sorted(found, reverse=True)
+                amounts.add(amount)
+    yield from sorted(amounts, reverse=True)
 
 
 def _providers(
@@ -247,13 +251,13 @@ def _providers(
 def _smallest(base: state.CloudState, uuids: Iterable[str], lowered: Constraint) -> list[int]:
     """The smallest amounts below the requested one that the providers accept."""
     rooms = base.rooms(lowered.names[0])
-    found = set()
+    amounts = set()
     for uuid in uuids:
         smallest, most, step = rooms.get(uuid, state.NO_ROOM)
         amount = max(-(-smallest // step), 1) * step
         if amount <= min(most, (lowered.amount or 0) - 1):
-            found.add(amount)
-    return sorted(found)
+            amounts.add(amount)
+    return sorted(amounts)
 
 
 def _most(

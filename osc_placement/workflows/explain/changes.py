@@ -145,10 +145,10 @@ class SmallestChange:
     def text(self) -> str:
         """What to change: ``remove required=CUSTOM_X; request 12 VCPU instead of 16``."""
         parts = [step.text for step in self.steps]
-        parts += [f"remove {each}" for each in self.removed]
-        for each, amount in self.amounts.items():
-            name = f"{each.names[0]}{f' in group {each.suffix}' if each.suffix else ''}"
-            instead = f"{amount} {name} instead of {each.amount}" if amount else f"no {name}"
+        parts += [f"remove {part}" for part in self.removed]
+        for removed, amount in self.amounts.items():
+            name = f"{removed.names[0]}{f' in group {removed.suffix}' if removed.suffix else ''}"
+            instead = f"{amount} {name} instead of {removed.amount}" if amount else f"no {name}"
             parts.append(f"request {instead}")
         return "; ".join(parts)
 
@@ -165,18 +165,18 @@ def of_query(
     ``refused`` are the root UUIDs of hosts on which nova places no server. A change that helps only
     them is left out.
     """
-    sets = minimal(each for root in roots for each in relaxations.smallest(root))
+    sets = minimal(smallest for root in roots for smallest in relaxations.smallest(root))
     of_sets = (
         _of_set(base, query, relaxations, removed, refused) for removed in sets[:MOST_CHANGES]
     )
     larger = (
-        _larger(base, query, each, refused)
-        for each in constraint.constraints_of(query)
-        if each.kind is Kind.RESOURCES
+        _larger(base, query, part, refused)
+        for part in constraint.constraints_of(query)
+        if part.kind is Kind.RESOURCES
     )
     return sorted(
         (change for change in (*of_sets, *larger) if change is not None),
-        key=lambda each: (len(each.removed) + len(each.amounts), -each.hosts),
+        key=lambda change: (len(change.removed) + len(change.amounts), -change.hosts),
     )
 
 
@@ -187,7 +187,7 @@ def _of_set(
     removed: Removed,
     refused: Collection[str],
 ) -> SmallestChange | None:
-    lowered = sorted(each for each in removed if each.kind is Kind.RESOURCES)
+    lowered = sorted(part for part in removed if part.kind is Kind.RESOURCES)
     others = tuple(sorted(removed - set(lowered)))
     best: Mapping[Constraint, int] = {}
     if lowered:
@@ -212,10 +212,10 @@ def _larger(
     """The change to the next larger amount of a class that the units of a host allow."""
     wanted = requested.amount or 0
     units = {
-        (held.min_unit, held.step_size)
+        (offered.min_unit, offered.step_size)
         for provider in base.providers.values()
-        if (held := provider.inventories.get(requested.names[0])) is not None
-        and (wanted < held.min_unit or wanted % held.step_size)
+        if (offered := provider.inventories.get(requested.names[0])) is not None
+        and (wanted < offered.min_unit or wanted % offered.step_size)
     }
     steps = {max(-(-max(wanted, least) // step) * step, wanted) for least, step in units}
     for amount in sorted(steps):
@@ -340,21 +340,21 @@ class _Changes:
         self._repair, self._root = repair, repair.root
 
     def changes(self) -> list[SmallestChange]:
-        found: list[tuple[Step, ...]] = []
+        kept: list[tuple[Step, ...]] = []
 
         def is_known(steps: tuple[Step, ...]) -> bool:
             shape = self._shape(steps)
-            return any(_covers(each, steps) or self._shape(each) == shape for each in found)
+            return any(_covers(other, steps) or self._shape(other) == shape for other in kept)
 
         for steps in self._repair.sets():
             if not is_known(steps) and self._helps(steps):
                 smallest = self._smallest(steps)
                 if smallest and not is_known(smallest):
-                    found = [other for other in found if not _covers(smallest, other)]
-                    found.append(smallest)
-            if len(found) == _PER_HOST:
+                    kept = [other for other in kept if not _covers(smallest, other)]
+                    kept.append(smallest)
+            if len(kept) == _PER_HOST:
                 break
-        return [SmallestChange(self._hosts(steps), steps, self._root.name) for steps in found]
+        return [SmallestChange(self._hosts(steps), steps, self._root.name) for steps in kept]
 
     def _shape(self, steps: Iterable[Step]) -> object:
         """Equal for sufficient changes that only add another one of alternatives.
@@ -387,8 +387,8 @@ class _Changes:
         """The step with the smallest amount with which all steps are sufficient."""
         step = steps[at]
         provider = self._base.providers[self._base.named[step.provider]]
-        held = provider.inventories[step.name]
-        low = held.max_unit if step.field == "max_unit" else 0
+        offered = provider.inventories[step.name]
+        low = offered.max_unit if step.field == "max_unit" else 0
         high = step.amount
 
         def with_amount(amount: int) -> Step:
@@ -413,16 +413,16 @@ class _Changes:
 
         An aggregate is mirrored with all its hosts.
         """
-        steps = [each for step in steps for each in self._repair.mirrored(step)]
+        steps = [mirrored for step in steps for mirrored in self._repair.mirrored(step)]
         changed = after(self._base, steps)
         search = HostSearch(changed, self._query)
         touched = {self._base.named[step.provider] for step in steps}
         roots = {self._base.providers[uuid].root_uuid for uuid in touched}
         for uuid in touched & set(search.forest.sharing):
-            for known in (self._base, changed):
-                for aggregate in known.providers[uuid].aggregates:
-                    members = known.with_aggregate[aggregate]
-                    roots.update(known.providers[member].root_uuid for member in members)
+            for cloud in (self._base, changed):
+                for aggregate in cloud.providers[uuid].aggregates:
+                    members = cloud.with_aggregate[aggregate]
+                    roots.update(cloud.providers[member].root_uuid for member in members)
         hosts = {*(set(self._serving) - roots), *search.hosts(sorted(roots))}
         return len(hosts.difference(self._refused))
 
@@ -455,7 +455,7 @@ class _Repair:
 
     def sets(self) -> list[tuple[Step, ...]]:
         """Sets of steps that may be sufficient, the smallest ones first."""
-        found: dict[tuple[Step, ...], tuple[int, float, int]] = {}
+        costs: dict[tuple[Step, ...], tuple[int, float, int]] = {}
         picks = self._picks()
         most = _MOST_WAYS // len(picks)
         for order, pick in enumerate(picks):
@@ -464,8 +464,8 @@ class _Repair:
                 for room in (self._free_room, self._raise_room):
                     needed = self._steps(chosen, room, pick)
                     if needed is not None and len(needed[0]) <= MOST_CONDITIONS:
-                        found.setdefault(needed[0], (len(needed[0]), needed[1], order))
-        return sorted(found, key=lambda steps: (found[steps], steps))
+                        costs.setdefault(needed[0], (len(needed[0]), needed[1], order))
+        return sorted(costs, key=lambda steps: (costs[steps], steps))
 
     def _picks(self) -> list[_Pick]:
         """The choices of alternatives, the usual one first."""
@@ -475,7 +475,7 @@ class _Repair:
             for any_of in (*group.required, *group.group_required, *group.member_of)
         }
         chosen = itertools.islice(itertools.product(*names.values()), _MOST_PICKS)
-        picks = [_Pick(dict(zip(names, each, strict=True))) for each in chosen]
+        picks = [_Pick(dict(zip(names, classes, strict=True))) for classes in chosen]
         if any(group.member_of for group in self._plan.groups):
             picks += [dataclasses.replace(pick, at_root=False) for pick in picks]
         return [_USUAL, *picks]
@@ -499,15 +499,15 @@ class _Repair:
         steps: list[Step] = []
         short = 0.0
         for name, amount in slot.resources.items():
-            held = provider.inventories[name]
-            if self._is_fixed(provider, name) and not held.suits_units(amount):
+            offered = provider.inventories[name]
+            if self._is_fixed(provider, name) and not offered.suits_units(amount):
                 return None
-            if amount < held.min_unit:
+            if amount < offered.min_unit:
                 steps.append(Step(provider.name, Action.AMEND, name, "min_unit", amount))
-            if amount % held.step_size:
-                step_size = math.gcd(amount, held.step_size)
+            if amount % offered.step_size:
+                step_size = math.gcd(amount, offered.step_size)
                 steps.append(Step(provider.name, Action.AMEND, name, "step_size", step_size))
-            most = min(self._free(provider, name), held.max_unit)
+            most = min(self._free(provider, name), offered.max_unit)
             short += max(amount - most, 0) / amount
         for any_of in group.required:
             allowed = any_of - group.forbidden
@@ -540,7 +540,7 @@ class _Repair:
             at = 0 if pick.at_root else -1
             for any_of in lacking[at]:
                 yield self._join(places[at].name, pick.one_of(group, any_of))
-        for place in {each.uuid: each for each in places}.values():
+        for place in {other.uuid: other for other in places}.values():
             for name in sorted(group.forbidden_aggregates.intersection(place.aggregates)):
                 yield Step(place.name, Action.LEAVE, name)
 
@@ -603,15 +603,15 @@ class _Repair:
             for any_of in group.group_required:
                 if any_of.isdisjoint(there):
                     places = (
-                        (each, name)
+                        (member, name)
                         for name in sorted(pick.one_of(group, any_of))
-                        for each in own
-                        if not self._is_of_driver(each, name)
+                        for member in own
+                        if not self._is_of_driver(member, name)
                         and all(
-                            other.uuid != each.uuid or name not in slot.group.forbidden
+                            other.uuid != member.uuid or name not in slot.group.forbidden
                             for slot, other in taking
                         )
-                        and (each.uuid != self.root.uuid or name not in self._plan.root_forbidden)
+                        and (member.uuid != self.root.uuid or name not in self._plan.root_forbidden)
                     )
                     place = next(places, None)
                     if place is None:
@@ -650,17 +650,17 @@ class _Repair:
 
         The ratio of VCPU may be raised; that of a class which is not sold several times is not.
         """
-        held = provider.inventories[name]
-        if held.reserved < held.total and (name == VCPU or held.allocation_ratio != 1):
+        offered = provider.inventories[name]
+        if offered.reserved < offered.total and (name == VCPU or offered.allocation_ratio != 1):
             return self.raise_room(provider, name, missing)
         return self._free_room(provider, name, missing)
 
     def raise_room(self, provider: record.ProviderRecord, name: str, missing: int) -> Step | None:
         """The step that raises the capacity; None if nobody can raise it so much."""
-        held, is_fixed = provider.inventories[name], self._is_fixed(provider, name)
+        offered, is_fixed = provider.inventories[name], self._is_fixed(provider, name)
         if is_fixed and name not in CONFIGURED:
             return None
-        field, value = raised(name, held, missing, is_fixed=is_fixed)
+        field, value = raised(name, offered, missing, is_fixed=is_fixed)
         if is_fixed and field == "total":
             return None
         return Step(provider.name, Action.RAISE, name, field, missing, value)
@@ -668,10 +668,10 @@ class _Repair:
 
 def _covers(smaller: Sequence[Step], steps: Sequence[Step]) -> bool:
     """Whether every step of the first change is a step of the second, with at least its amount."""
-    known = {_key(step): step.amount for step in steps}
+    amounts = {_key(step): step.amount for step in steps}
     return all(
-        _key(step) in known
-        and (step.amount <= known[_key(step)] or step.field in ("min_unit", "step_size"))
+        _key(step) in amounts
+        and (step.amount <= amounts[_key(step)] or step.field in ("min_unit", "step_size"))
         for step in smaller
     )
 
@@ -681,28 +681,28 @@ def _key(step: Step) -> tuple[str, str, str]:
 
 
 def raised(
-    name: str, held: Inventory, missing: int, *, is_fixed: bool = False
+    name: str, offered: Inventory, missing: int, *, is_fixed: bool = False
 ) -> tuple[str, float]:
     """The field that raises the capacity of a class by at least an amount, and its new value.
 
     The reserved amount if all is reserved, or if the total is fixed and the ratio is 1. The ratio
     of a class that is sold several times, because nova-compute resets the total.
     """
-    wanted = held.capacity + missing
-    available = held.total - held.reserved
-    reserved = held.total - math.ceil(wanted / held.allocation_ratio)
-    while int((held.total - reserved) * held.allocation_ratio) < wanted:
+    wanted = offered.capacity + missing
+    available = offered.total - offered.reserved
+    reserved = offered.total - math.ceil(wanted / offered.allocation_ratio)
+    while int((offered.total - reserved) * offered.allocation_ratio) < wanted:
         reserved -= 1
-    is_single = name != VCPU and held.allocation_ratio == 1
+    is_single = name != VCPU and offered.allocation_ratio == 1
     if reserved >= 0 and (available <= 0 or (is_fixed and is_single)):
         return "reserved", reserved
-    if available > 0 and (name == VCPU or held.allocation_ratio != 1):
+    if available > 0 and (name == VCPU or offered.allocation_ratio != 1):
         ratio = math.ceil(wanted / available * 100) / 100
         while int(available * ratio) < wanted:
             ratio = round(ratio + 0.01, 2)
         return "allocation_ratio", ratio
-    total = held.reserved + math.ceil(wanted / held.allocation_ratio)
-    while int((total - held.reserved) * held.allocation_ratio) < wanted:
+    total = offered.reserved + math.ceil(wanted / offered.allocation_ratio)
+    while int((total - offered.reserved) * offered.allocation_ratio) < wanted:
         total += 1
     return "total", total
 
@@ -726,10 +726,10 @@ def _changed(provider: record.ProviderRecord, step: Step) -> record.ProviderReco
         return replace(aggregates=(*provider.aggregates, step.name))
     if step.action is Action.LEAVE:
         return replace(aggregates=tuple(a for a in provider.aggregates if a != step.name))
-    held = provider.inventories[step.name]
+    offered = provider.inventories[step.name]
     if step.action is Action.AMEND:
-        amended = dataclasses.replace(held, **{step.field: step.amount})
+        amended = dataclasses.replace(offered, **{step.field: step.amount})
     else:
-        capacity = held.capacity + step.amount
-        amended = dataclasses.replace(held, total=capacity, reserved=0, allocation_ratio=1.0)
+        capacity = offered.capacity + step.amount
+        amended = dataclasses.replace(offered, total=capacity, reserved=0, allocation_ratio=1.0)
     return replace(inventories={**provider.inventories, step.name: amended})

@@ -138,7 +138,7 @@ def explain(
 
 
 def united(
-    every: Sequence[ExplainedQuery], answers: Sequence[Explanation]
+    requests: Sequence[ExplainedQuery], answers: Sequence[Explanation]
 ) -> tuple[list[ExplainedQuery], list[Explanation]]:
     """The queries and answers, each of nova's requests with the hosts of its second query.
 
@@ -146,7 +146,7 @@ def united(
     """
     queries: list[ExplainedQuery] = []
     kept: list[Explanation] = []
-    for query, answer in zip(every, answers, strict=True):
+    for query, answer in zip(requests, answers, strict=True):
         is_second = (
             bool(queries)
             and queries[-1].nova is not None
@@ -213,11 +213,11 @@ def _explained(
     Requests: those of ``ObservedCloud.refine``.
     """
     for rounds in itertools.count(1):
-        found = _Explainer(request, cloud.base, compute, aggregates).explain(named)
-        roots = [cloud.base.named[name] for name in found.explained]
-        changed = [change.of(request.query) for change in found.changes if not change.steps]
+        explanation = _Explainer(request, cloud.base, compute, aggregates).explain(named)
+        roots = [cloud.base.named[name] for name in explanation.explained]
+        changed = [change.of(request.query) for change in explanation.changes if not change.steps]
         if not cloud.refine(None if rounds == _MOST_ROUNDS else roots, changed):
-            return found
+            return explanation
     raise AssertionError("the loop ends when all is known")
 
 
@@ -273,18 +273,23 @@ def _has_candidate(client: api.Client, request: ExplainedQuery) -> bool:
     return bool(client.list_allocation_candidates(pairs).requests)
 
 
-def _lost(found: Explanation, roots: Collection[str] = ()) -> Explanation:
+def _lost(explanation: Explanation, roots: Collection[str] = ()) -> Explanation:
     """The explanation of a query for which Placement has only candidates of these root UUIDs.
 
     openstack-placement loses some candidates of several groups and of sharing providers.
     """
-    kept = tuple(name for name in found.candidates if found.uuids.get(name) in roots)
-    lost = dict.fromkeys((name for name in found.candidates if name not in kept), LOST)
-    return dataclasses.replace(found, candidates=kept, not_counted={**found.not_counted, **lost})
+    kept = tuple(name for name in explanation.candidates if explanation.uuids.get(name) in roots)
+    lost = dict.fromkeys((name for name in explanation.candidates if name not in kept), LOST)
+    return dataclasses.replace(
+        explanation, candidates=kept, not_counted={**explanation.not_counted, **lost}
+    )
 
 
 def _proved(
-    client: api.Client, query: candidate.CandidateQuery, found: Explanation, context: ReadContext
+    client: api.Client,
+    query: candidate.CandidateQuery,
+    explanation: Explanation,
+    context: ReadContext,
 ) -> Explanation:
     """The explanation without changes of the query for which a service has no candidate.
 
@@ -294,12 +299,12 @@ def _proved(
     """
     if not source.of(client, context).costs_requests:
         # The engine has answered already.
-        return found
+        return explanation
 
     def proved(change: SmallestChange) -> SmallestChange | None:
         if change.steps:
             return change
-        limit = None if found.may_lose else 1
+        limit = None if explanation.may_lose else 1
         pairs = candidate_pairs(dataclasses.replace(change.of(query), limit=limit))
         try:
             answer = client.list_allocation_candidates(pairs)
@@ -308,30 +313,32 @@ def _proved(
                 raise
             LOG.warning("change of the request not proved: %s", error)
             return None
-        if found.may_lose:
+        if explanation.may_lose:
             hosts = min(change.hosts, len(_roots_of(answer)))
             return dataclasses.replace(change, hosts=hosts) if hosts else None
         return change if answer.requests else None
 
-    if found.may_lose and found.candidates:
+    if explanation.may_lose and explanation.candidates:
         pairs = candidate_pairs(dataclasses.replace(query, limit=None))
         answer = client.list_allocation_candidates(pairs)
-        found = _lost(found, _roots_of(answer))
-    answers = context.each(proved, found.changes, "proving changes")
+        explanation = _lost(explanation, _roots_of(answer))
+    answers = context.each(proved, explanation.changes, "proving changes")
     kept = tuple(each for each in answers if each is not None)
-    of_query = [each for each in found.changes if not each.steps]
-    loses = LOST in found.not_counted.values() or of_query != [e for e in kept if not e.steps]
-    if found.may_lose and loses:
+    of_query = [each for each in explanation.changes if not each.steps]
+    loses = LOST in explanation.not_counted.values() or of_query != [e for e in kept if not e.steps]
+    if explanation.may_lose and loses:
         kept = tuple(each for each in kept if not each.steps)
-    return dataclasses.replace(found, changes=kept, refused=len(found.changes) - len(kept))
+    return dataclasses.replace(
+        explanation, changes=kept, refused=len(explanation.changes) - len(kept)
+    )
 
 
 def _roots_of(answer: responses.Candidates) -> frozenset[str]:
     """The UUIDs of the roots of the hosts: what is shared counts where nothing else is taken."""
     sharing = {
         uuid
-        for uuid, each in answer.summaries.items()
-        if standard.SHARING_TRAIT in (each.traits or ())
+        for uuid, summary in answer.summaries.items()
+        if standard.SHARING_TRAIT in (summary.traits or ())
     }
     return frozenset(
         answer.summaries[uuid].root_uuid or uuid
@@ -385,7 +392,7 @@ def _roots(client: api.Client, names: Sequence[str], compute: ServerHosts) -> di
 
 
 def _without_repeated(
-    of_host: Sequence[SmallestChange], found: Sequence[SmallestChange]
+    of_host: Sequence[SmallestChange], changes: Sequence[SmallestChange]
 ) -> list[SmallestChange]:
     """The changes of a host without those that only mirror what a change of another one does."""
 
@@ -393,8 +400,8 @@ def _without_repeated(
         only = all(step.action is Action.MIRROR for step in change.steps)
         return frozenset(step.name for step in change.steps) if only else frozenset()
 
-    known = {mirrored(change) for change in found} - {frozenset()}
-    return [change for change in of_host if mirrored(change) not in known]
+    present = {mirrored(change) for change in changes} - {frozenset()}
+    return [change for change in of_host if mirrored(change) not in present]
 
 
 class _Explainer:
@@ -418,7 +425,7 @@ class _Explainer:
 
     def explain(self, named: Mapping[str, str]) -> Explanation:
         base, query, last = self._base, self._query, len(self._order)
-        roots = [uuid for uuid, each in base.providers.items() if each.root_uuid == uuid]
+        roots = [uuid for uuid, provider in base.providers.items() if provider.root_uuid == uuid]
         own = _hosts_of(base, query)
         every = {root: self._relaxations.step(root) for root in roots}
         steps = {root: step for root, step in every.items() if root in own or step == last}
@@ -569,7 +576,9 @@ class _Explainer:
     @functools.cached_property
     def _refused_by_nova(self) -> Mapping[str, str]:
         """``{root: why}`` for all hosts on which nova places no server of this request."""
-        roots = [uuid for uuid, each in self._base.providers.items() if each.root_uuid == uuid]
+        roots = [
+            uuid for uuid, provider in self._base.providers.items() if provider.root_uuid == uuid
+        ]
         names = {self._base.providers[root].name: root for root in roots}
         refused = verdict.refused(self._checks(names, self._compute))
         return {names[name]: why for name, why in refused.items()}
@@ -585,8 +594,8 @@ class _Explainer:
 
     def _funnel(self, steps: Mapping[str, int]) -> list[FunnelStep]:
         return [
-            FunnelStep(each, sum(step >= count for step in steps.values()))
-            for count, each in enumerate(self._order, start=1)
+            FunnelStep(part, sum(step >= count for step in steps.values()))
+            for count, part in enumerate(self._order, start=1)
         ]
 
     def _with_members(self, failure: Failure, members: Mapping[str, Collection[str]]) -> Failure:

@@ -145,13 +145,13 @@ class ShortProvider(NamedTuple):
 
 
 def short_providers(
-    base: state.CloudState, query: candidate.CandidateQuery, found: Iterable[Failure]
+    base: state.CloudState, query: candidate.CandidateQuery, failures: Iterable[Failure]
 ) -> Iterator[ShortProvider]:
     """The providers whose used amounts make a host fail; each once."""
     requested = {name for group in query.groups for name in group.resources}
     forest = HostSearch(base, query).forest
     lacking: dict[str, str] = {}
-    for failure in found:
+    for failure in failures:
         root = base.named[failure.host]
         uuids: Iterable[str] = ()
         if failure.reason is RefusalReason.CAPACITY and failure.provider is not None:
@@ -161,10 +161,10 @@ def short_providers(
         for uuid in uuids:
             lacking.setdefault(uuid, failure.host)
     for uuid, host in lacking.items():
-        each = base.providers[uuid]
+        provider = base.providers[uuid]
         used = frozenset(name for name in requested if base.used(uuid).get(name))
         if used:
-            yield ShortProvider(uuid, each.name, each.root_uuid, host, used)
+            yield ShortProvider(uuid, provider.name, provider.root_uuid, host, used)
 
 
 class _Explained:
@@ -212,14 +212,14 @@ class _Explained:
     def _no_provider(self, suffix: str, classes: Sequence[str]) -> Iterator[Failure]:
         """Why no provider of the tree fits a slot: the reasons of those that come into question."""
         slot = next(
-            each
-            for each in self._plan.slots
-            if each.group.suffix == suffix and set(each.resources) == set(classes)
+            item
+            for item in self._plan.slots
+            if item.group.suffix == suffix and set(item.resources) == set(classes)
         )
-        suitable = [each for each in self._providers if each.inventories.keys() >= set(classes)]
+        suitable = [item for item in self._providers if item.inventories.keys() >= set(classes)]
         if not suitable:
             yield from self._no_inventory(slot)
-        elif all(each.root_uuid != self._root_uuid for each in suitable):
+        elif all(item.root_uuid != self._root_uuid for item in suitable):
             # Only sharing providers have the class: the conditions on the host are not theirs.
             yield from self._conditions_on_root(slot)
         for provider in suitable:

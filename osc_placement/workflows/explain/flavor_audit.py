@@ -128,12 +128,12 @@ def audit(
     ``wide.Wide`` for the flavors that Placement accepts, and of ``_read_undecided``.
     Errors: InvalidInput if nova has none of the flavors.
     """
-    known = flavors.flavors(nova)
-    unknown = flavors.unknown(known, names)
+    listed = flavors.flavors(nova)
+    unknown = flavors.unknown(listed, names)
     if names and len(unknown) == len({*names}):
         raise errors.InvalidInput(list(unknown.values()))
     named = [text for text in names if text not in unknown]
-    chosen = flavors.select(known, named) if named else known
+    chosen = flavors.select(listed, named) if named else listed
     missing = [
         AuditedFlavor("", text, FlavorCode.UNKNOWN_FLAVOR, reason=reason)
         for text, reason in unknown.items()
@@ -145,22 +145,22 @@ def audit(
     aggregates = host_aggregates(nova) if services.hosts is not None else ()
     profiles = DeviceProfiles(nova)
     requests = [
-        asked
+        question
         for named in sorted(chosen, key=lambda named: named.name)
-        for asked in _requests(named, rules, services, aggregates, profiles)
+        for question in _requests(named, rules, services, aggregates, profiles)
     ]
     asked_of = list(context.each(functools.partial(_ask, client), requests, "auditing flavors"))
     answered = list(_with_unknown_traits(client, asked_of))
-    valid = [query for each in answered for query in each.queries]
+    valid = [query for question in answered for query in question.queries]
     if not valid:
-        return [*(each.found for each in answered), *missing]
+        return [*(question.found for question in answered), *missing]
     with source.of(client, context).observed(valid) as cloud:
         _read_undecided(cloud, valid, services)
         base = cloud.base
         empty = base.without_allocations()
         open_trees = set(cloud.open_trees())
         verdicts = HostVerdicts(base, services)
-        checked = [_checked(each, base, empty, open_trees, verdicts) for each in answered]
+        checked = [_checked(question, base, empty, open_trees, verdicts) for question in answered]
     return [*checked, *missing]
 
 
@@ -227,14 +227,14 @@ def _requests(
     aggregates: Sequence[HostAggregate],
     profiles: DeviceProfiles,
 ) -> Iterator[_Asked]:
-    found = AuditedFlavor(named.id, named.name, FlavorCode.OK)
+    audited = AuditedFlavor(named.id, named.name, FlavorCode.OK)
     spec = request.ServerSpec(named.flavor, named.name, flavor_name=named.name)
     try:
         spec = nova_request.with_profile(spec, profiles)
         for single in request.requests_by_release(spec, (), rules.options, rules.releases):
             yield _Asked(
                 dataclasses.replace(
-                    found,
+                    audited,
                     caveats=Caveats(assumed=rules.notes) + single.caveats,
                     releases=single.releases,
                     condition=single.condition,
@@ -252,34 +252,36 @@ def _requests(
             )
     except errors.InvalidInput as error:
         reason = "; ".join(error.reasons)
-        yield _Asked(dataclasses.replace(found, code=FlavorCode.INVALID, reason=reason))
+        yield _Asked(dataclasses.replace(audited, code=FlavorCode.INVALID, reason=reason))
 
 
-def _ask(client: api.Client, asked: _Asked) -> _Asked:
+def _ask(client: api.Client, question: _Asked) -> _Asked:
     """The flavor with Placement's answers. Requests: one for each query."""
     answers: list[responses.Candidates | None] = []
-    for query in asked.queries:
+    for query in question.queries:
         pairs = candidate_pairs(query)
         try:
             answers.append(client.list_allocation_candidates(pairs))
         except (api_errors.TimedOut, api_errors.TooLarge) as error:
-            asked = _unanswered(asked, error)
+            question = _unanswered(question, error)
             answers.append(None)
         except api_errors.ApiError as error:
             if error.status == 504:
-                asked = _unanswered(asked, error)
+                question = _unanswered(question, error)
                 answers.append(None)
                 continue
             if error.status != 400:
                 raise
             # Another refusal, as of a conflict, may name traits that exist.
             _, _, unknown = error.detail.partition(_NO_SUCH_TRAIT)
-            own = observe.traits(asked.queries).intersection(re.findall(r"\w+", unknown))
+            own = observe.traits(question.queries).intersection(re.findall(r"\w+", unknown))
             texts = map(selector.requested_trait_message, sorted(own))
             reason = "; ".join(texts) or api_errors.one_line(error.detail)
-            refused = dataclasses.replace(asked.found, code=FlavorCode.UNKNOWN_NAME, reason=reason)
+            refused = dataclasses.replace(
+                question.found, code=FlavorCode.UNKNOWN_NAME, reason=reason
+            )
             return _Asked(refused)
-    return dataclasses.replace(asked, answers=tuple(answers))
+    return dataclasses.replace(question, answers=tuple(answers))
 
 
 def _with_unknown_traits(client: api.Client, answered: Sequence[_Asked]) -> Iterator[_Asked]:
@@ -289,45 +291,49 @@ def _with_unknown_traits(client: api.Client, answered: Sequence[_Asked]) -> Iter
     """
     # Placement always looks the traits of the root up.
     groups = {
-        id(each): candidate.CandidateQuery(query.groups)
-        for each in answered
-        for query, answer in zip(each.queries[:1], each.answers[:1], strict=True)
+        id(question): candidate.CandidateQuery(query.groups)
+        for question in answered
+        for query, answer in zip(question.queries[:1], question.answers[:1], strict=True)
         if answer and not answer.requests
     }
     unknown = selector.unknown_traits(client, sorted(observe.traits(groups.values())))
-    for each in answered:
-        own = observe.traits([groups[id(each)]]).intersection(unknown) if id(each) in groups else ()
+    for question in answered:
+        own = (
+            observe.traits([groups[id(question)]]).intersection(unknown)
+            if id(question) in groups
+            else ()
+        )
         reason = "; ".join(map(selector.requested_trait_message, sorted(own)))
-        refused = dataclasses.replace(each.found, code=FlavorCode.UNKNOWN_NAME, reason=reason)
-        yield _Asked(refused) if own else each
+        refused = dataclasses.replace(question.found, code=FlavorCode.UNKNOWN_NAME, reason=reason)
+        yield _Asked(refused) if own else question
 
 
-def _unanswered(asked: _Asked, error: Exception) -> _Asked:
+def _unanswered(question: _Asked, error: Exception) -> _Asked:
     """A flavor whose query is too much for the service: hosts are counted, candidates are not."""
     text = f"how many candidates Placement returns to nova: {error}"
-    caveats = asked.found.caveats + Caveats((text,))
-    return dataclasses.replace(asked, found=dataclasses.replace(asked.found, caveats=caveats))
+    caveats = question.found.caveats + Caveats((text,))
+    return dataclasses.replace(question, found=dataclasses.replace(question.found, caveats=caveats))
 
 
 def _checked(
-    asked: _Asked,
+    question: _Asked,
     base: state.CloudState,
     empty: state.CloudState,
     open_trees: Collection[str],
     verdicts: HostVerdicts,
 ) -> AuditedFlavor:
     """The flavor with its code: what Placement answers, and what nova's filters say."""
-    if asked.case is None:
-        return asked.found
-    answers = verdicts.of(asked.case)
+    if question.case is None:
+        return question.found
+    answers = verdicts.of(question.case)
     refused = answers.refused
-    serving = {root for query in asked.queries for root in HostSearch(base, query).hosts()}
-    capable = {root for query in asked.queries for root in HostSearch(empty, query).hosts()}
+    serving = {root for query in question.queries for root in HostSearch(base, query).hosts()}
+    capable = {root for query in question.queries for root in HostSearch(empty, query).hosts()}
     hosts = serving - refused.keys()
     without = len(capable - refused.keys())
     undecided = set(open_trees).intersection(capable) - serving - refused.keys()
-    counts = [len(answer.requests) for answer in asked.answers if answer]
-    limits = [query.limit for query in asked.queries]
+    counts = [len(answer.requests) for answer in question.answers if answer]
+    limits = [query.limit for query in question.queries]
     is_bound = any(count in limits for count in counts)
     if not hosts:
         out = capable and not without
@@ -339,21 +345,21 @@ def _checked(
         code = FlavorCode.ONE_HOST if len(hosts) == 1 else FlavorCode.OK
     reason = _REASONS.get(code, "").format(limit=limits[0])
     if code is FlavorCode.NO_HOST:
-        reason += "".join(f": without {text}, one could" for text in _preventing(asked, empty))
-    caveats = asked.found.caveats
+        reason += "".join(f": without {text}, one could" for text in _preventing(question, empty))
+    caveats = question.found.caveats
     if hosts <= answers.unknown.keys():
         unknown = (text for root in sorted(hosts) for text in answers.unknown[root])
         caveats += Caveats(tuple(unknown))
     if code is FlavorCode.OK and caveats.doubts:
         code, reason = FlavorCode.UNKNOWN, "; ".join(caveats.doubts)
     # The part of the request that Cyborg knows decides about such a flavor: no fault of the cloud.
-    is_partial = bool(asked.case.spec.why_no_profile)
+    is_partial = bool(question.case.spec.why_no_profile)
     if is_partial and not hosts:
         code, reason = FlavorCode.UNKNOWN, "; ".join(filter(None, (*caveats.doubts, reason)))
     doubts = caveats.doubts if hosts or is_partial else ()
     names = {base.providers[root].name: refused[root] for root in capable & refused.keys()}
     return dataclasses.replace(
-        asked.found,
+        question.found,
         code=code,
         hosts=len(hosts),
         is_bound=is_bound,
@@ -369,13 +375,13 @@ def _checked(
     )
 
 
-def _preventing(asked: _Asked, empty: state.CloudState) -> Iterator[str]:
+def _preventing(question: _Asked, empty: state.CloudState) -> Iterator[str]:
     """The constraints each of which alone keeps every host from serving the flavor, in one text."""
-    query = asked.queries[0]
+    query = question.queries[0]
     texts = [
-        str(each)
-        for each in constraint.constraints_of(query)
-        if any(HostSearch(empty, constraint.without(query, {each})).hosts())
+        str(part)
+        for part in constraint.constraints_of(query)
+        if any(HostSearch(empty, constraint.without(query, {part})).hosts())
     ]
     if texts:
         yield " or ".join(texts)

@@ -37,7 +37,7 @@ class RoomHolder(NamedTuple):
 
 def audit(leaked: Iterable[RoomHolder]) -> str:
     """The command that removes what consumers hold and do not need; it checks each of them."""
-    uuids = dict.fromkeys(each.consumer_uuid for each in leaked)
+    uuids = dict.fromkeys(holder.consumer_uuid for holder in leaked)
     options = [("--repair", None), *(("--consumer", uuid) for uuid in uuids)]
     return command_line.line("placement allocation audit", options=options)
 
@@ -61,38 +61,46 @@ def read(
         short,
         "reading who holds the room",
     )
-    held: dict[str, dict[str, Mapping[str, int]]] = {}
+    allocations: dict[str, dict[str, Mapping[str, int]]] = {}
     for each, answer in zip(short, answers, strict=True):
         for uuid, amounts in answer.items():
-            held.setdefault(uuid, {})[each.uuid] = amounts.resources
-    nodes = filter(None, (compute.node(root) for root in {one.root_uuid for one in short}))
+            allocations.setdefault(uuid, {})[each.uuid] = amounts.resources
+    nodes = filter(None, (compute.node(root) for root in {host.root_uuid for host in short}))
     cloud = Cloud(
         compute.hosts,
-        {one.uuid: provider.Provider(one.uuid, one.name, 0, one.root_uuid, None) for one in short},
-        allocations=held,
+        {
+            host.uuid: provider.Provider(host.uuid, host.name, 0, host.root_uuid, None)
+            for host in short
+        },
+        allocations=allocations,
     )
     try:
-        list_servers_on(nova, cloud, {node.host for node in nodes}, held.keys())
-        of_moves = {one.server_uuid for uuid, one in cloud.migrations.items() if uuid in held}
+        list_servers_on(nova, cloud, {node.host for node in nodes}, allocations.keys())
+        of_moves = {
+            migration.server_uuid
+            for uuid, migration in cloud.migrations.items()
+            if uuid in allocations
+        }
         servers = find_servers(nova, of_moves - cloud.listed_servers.keys())
     except errors.PlacementError as error:
         return [], [f"who holds the room: {error}"]
-    cloud.set_servers({uuid: one for uuid, one in servers.items() if not one.is_deleted})
+    cloud.set_servers({uuid: server for uuid, server in servers.items() if not server.is_deleted})
     return sorted(
-        _holders(short, cloud), key=lambda one: (one.host, [-n for n in one.amounts.values()])
+        _holders(short, cloud),
+        key=lambda holder: (holder.host, [-n for n in holder.amounts.values()]),
     ), []
 
 
 def _holders(short: Sequence[ShortProvider], reading: Cloud) -> Iterator[RoomHolder]:
-    roots = {each.root_uuid for each in short}
+    roots = {host.root_uuid for host in short}
     by_root = {root: list(server_moves.holders_on(reading, root)) for root in roots}
-    for each in short:
-        for holder in by_root[each.root_uuid]:
-            here = holder.allocations.get(each.uuid, {})
-            amounts = {name: here[name] for name in sorted(here) if name in each.classes}
+    for host in short:
+        for holder in by_root[host.root_uuid]:
+            here = holder.allocations.get(host.uuid, {})
+            amounts = {name: here[name] for name in sorted(here) if name in host.classes}
             if amounts:
                 described = _described(reading, holder)
-                yield RoomHolder(each.host, each.name, holder.consumer_uuid, amounts, *described)
+                yield RoomHolder(host.host, host.name, holder.consumer_uuid, amounts, *described)
 
 
 def _described(reading: Cloud, holder: server_moves.HolderOnHost) -> tuple[str, str, bool]:

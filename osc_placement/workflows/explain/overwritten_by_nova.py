@@ -29,10 +29,10 @@ _TRAIT = "the driver reports it, about 5 minutes later"
 _CPU_TRAIT = "set [libvirt]cpu_models or cpu_model_extra_flags in nova.conf"
 
 
-def notes(found: Iterable[SmallestChange]) -> list[str]:
+def notes(changes: Iterable[SmallestChange]) -> list[str]:
     """A line for each kind of change that does not last on a provider of nova-compute."""
     return list(
-        dict.fromkeys(line for each in found for step in each.steps for line, _ in _of(step))
+        dict.fromkeys(line for change in changes for step in change.steps for line, _ in _of(step))
     )
 
 

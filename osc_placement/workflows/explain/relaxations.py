@@ -44,7 +44,7 @@ class Relaxations:
     ) -> None:
         self._base, self._query, self._order = base, query, tuple(order)
         self._search = self.search(frozenset())
-        self._passing = {each: self._meeting(each) for each in self._order}
+        self._passing = {part: self._meeting(part) for part in self._order}
         # All resources may be lowered to 1.
         self._least = [self._supplying(name, 1) for name in sorted(self._search.plan.totals)]
         self._sums = {
@@ -79,7 +79,7 @@ class Relaxations:
 
         If these are all resources of the query, their amounts are 1 instead.
         """
-        lowered = [each for each in removed if each.kind is Kind.RESOURCES]
+        lowered = [part for part in removed if part.kind is Kind.RESOURCES]
         query = constraint.without(self._query, removed.difference(lowered))
         least = amounts.least(query, lowered)
         return HostSearch(self._base, amounts.reduced(query, least))
@@ -119,9 +119,9 @@ class Relaxations:
     def _failed(self, root_uuid: str) -> Iterable[Constraint]:
         """The constraints that no provider of a host meets."""
         uuids = [*self._base.tree[root_uuid], *self._search.forest.sharing_with(root_uuid)]
-        for each, passing in self._passing.items():
-            if each.kind not in _BETWEEN and not any(uuid in passing for uuid in uuids):
-                yield each
+        for part, passing in self._passing.items():
+            if part.kind not in _BETWEEN and not any(uuid in passing for uuid in uuids):
+                yield part
 
     def _find_step(self, root_uuid: str) -> int:
         every = len(self._order)
@@ -143,21 +143,21 @@ class Relaxations:
             alone = frozenset(relevant)
             fits = len(alone) <= MOST_CONDITIONS and _STATUS not in alone
             return [alone] if fits and self._suffices(alone, root_uuid) else []
-        found: list[Removed] = []
-        for chosen in _subsets([each for each in relevant if each != _STATUS]):
+        sets: list[Removed] = []
+        for chosen in _subsets([part for part in relevant if part != _STATUS]):
             removed = frozenset(chosen)
-            if any(smaller <= removed for smaller in found):
+            if any(smaller <= removed for smaller in sets):
                 continue
             if self._suffices(removed, root_uuid):
-                found.append(removed)
-        return found
+                sets.append(removed)
+        return sets
 
     def _suffices(self, removed: Removed, root_uuid: str) -> bool:
         """Whether a host can serve the query without constraints, or with smaller amounts."""
         search = self.search(removed)
         if search.can_serve(root_uuid):
             return True
-        lowered = [each for each in removed if each.kind is Kind.RESOURCES]
+        lowered = [part for part in removed if part.kind is Kind.RESOURCES]
         if not lowered or not search.plan.admits_root(self._base.providers[root_uuid]):
             return False
         # A smaller amount is no easier than none, if its provider brings nothing else.
@@ -177,9 +177,9 @@ class Relaxations:
         is_alone = self._is_plain and len(providers) == 1
         undecided = set[Kind]() if is_alone else {*_BETWEEN, Kind.RESOURCES}
         return [
-            each
-            for each, passing in self._passing.items()
-            if each.kind in undecided or any(uuid not in passing for uuid in providers)
+            part
+            for part, passing in self._passing.items()
+            if part.kind in undecided or any(uuid not in passing for uuid in providers)
         ]
 
     @functools.cache  # noqa: B019 (one object per explanation)
@@ -222,20 +222,20 @@ class Relaxations:
         uuids = self._base.with_class[resource_class]
         return set(inventories.suppliers(self._base, uuids, resource_class, amount))
 
-    def _meeting(self, each: Constraint) -> Collection[str]:
+    def _meeting(self, part: Constraint) -> Collection[str]:
         """The providers that meet a constraint by themselves."""
-        base, names = self._base, each.names
-        if each.kind is Kind.RESOURCES:
-            return self._supplying(names[0], each.amount or 0)
-        if each.kind in (Kind.REQUIRED, Kind.ROOT_REQUIRED):
+        base, names = self._base, part.names
+        if part.kind is Kind.RESOURCES:
+            return self._supplying(names[0], part.amount or 0)
+        if part.kind in (Kind.REQUIRED, Kind.ROOT_REQUIRED):
             return _members(base.with_trait[name] for name in names)
-        if each.kind is Kind.MEMBER_OF:
+        if part.kind is Kind.MEMBER_OF:
             return _members(base.with_aggregate[name] for name in names)
-        if each.kind in (Kind.FORBIDDEN, Kind.ROOT_FORBIDDEN):
+        if part.kind in (Kind.FORBIDDEN, Kind.ROOT_FORBIDDEN):
             return base.providers.keys() - base.with_trait[names[0]]
-        if each.kind is Kind.NOT_MEMBER_OF:
+        if part.kind is Kind.NOT_MEMBER_OF:
             return base.providers.keys() - base.with_aggregate[names[0]]
-        if each.kind is Kind.IN_TREE:
+        if part.kind is Kind.IN_TREE:
             provider: record.ProviderRecord | None = base.providers.get(names[0])
             return base.tree[provider.root_uuid] if provider else ()
         return base.providers.keys()
@@ -251,8 +251,8 @@ def _taken(requested: Sequence[int]) -> list[int]:
 
 
 def _members(parts: Iterable[Collection[str]]) -> Collection[str]:
-    every = list(parts)
-    return every[0] if len(every) == 1 else set().union(*every)
+    members = list(parts)
+    return members[0] if len(members) == 1 else set().union(*members)
 
 
 def _subsets(relevant: Sequence[Constraint]) -> Iterable[tuple[Constraint, ...]]:
@@ -264,8 +264,8 @@ def _subsets(relevant: Sequence[Constraint]) -> Iterable[tuple[Constraint, ...]]
 
 def minimal(sets: Iterable[Removed]) -> list[Removed]:
     """The sets that contain no other one, the smallest first."""
-    found: list[Removed] = []
-    for each in sorted(set(sets), key=lambda one: (len(one), sorted(map(str, one)))):
-        if not any(smaller <= each for smaller in found):
-            found.append(each)
-    return found
+    kept: list[Removed] = []
+    for removed in sorted(set(sets), key=lambda members: (len(members), sorted(map(str, members)))):
+        if not any(smaller <= removed for smaller in kept):
+            kept.append(removed)
+    return kept

@@ -48,7 +48,7 @@ class ChangedHost(NamedTuple):
     why: str
 
 
-def of_snapshot(client: api.Client, every: Sequence[ExplainedQuery]) -> CloudOfTime:
+def of_snapshot(client: api.Client, requests: Sequence[ExplainedQuery]) -> CloudOfTime:
     """The cloud of a snapshot; the queries, and a server, are those of now."""
     compute, aggregates = ServerHosts(None, _WITHOUT_NOVA), list[values.HostAggregate]()
     if client.has_recording:
@@ -62,8 +62,10 @@ def of_snapshot(client: api.Client, every: Sequence[ExplainedQuery]) -> CloudOfT
             case, compute=compute, aggregates=aggregates, group=group, facts=Facts()
         )
 
-    asked = [dataclasses.replace(one, case=one.case and then(one.case)) for one in every]
-    return CloudOfTime(client, compute, aggregates, asked)
+    queries = [
+        dataclasses.replace(query, case=query.case and then(query.case)) for query in requests
+    ]
+    return CloudOfTime(client, compute, aggregates, queries)
 
 
 def changed_hosts(

@@ -241,14 +241,14 @@ def _audit_allocations(
 
 
 def _allocations(services: HealthServices, audited: allocation_audit.AuditReading) -> Area:
-    found = allocation_audit.find(audited.snapshot, audited.context)
+    findings_of_cloud = allocation_audit.find(audited.snapshot, audited.context)
     notes = [] if services.neutron_or_none else [f"ports: {services.neutron}"]
     return Area(
         "allocations",
-        [problem_of(item, "placement allocation audit") for item in found],
+        [problem_of(item, "placement allocation audit") for item in findings_of_cloud],
         counted(len(audited.snapshot.allocations), "consumer"),
         not_checked=[*notes, *unchecked_owners(audited.snapshot, audited.reader.request)],
-        unread=findings.unread(found),
+        unread=findings.unread(findings_of_cloud),
     )
 
 

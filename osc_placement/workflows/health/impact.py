@@ -126,7 +126,7 @@ class Impact:
         for item in self.flavors:
             for text in item.not_checked:
                 by_text.setdefault(text, []).append(item.name)
-        found = {
+        hosts = {
             "not counted": compute_nodes.not_counted(self.not_counted),
             "not checked": [
                 *self.not_checked,
@@ -136,7 +136,7 @@ class Impact:
             "not applied to the copy": self.failures,
             "assumed": self.notes,
         }
-        return [(name, text) for name, texts in found.items() for text in texts]
+        return [(name, text) for name, texts in hosts.items() for text in texts]
 
     def open_of(self, item: FlavorImpact) -> list[str]:
         """What was not checked of one flavor."""
@@ -270,12 +270,12 @@ def fits_on_each_host(
     listed: dict[str, dict[str, int]] = {}
     by_query: dict[str, dict[str, int]] = {}
     named = context.each(lambda item: item, flavors.flavors(nova), "counting flavors on each host")
-    for flavor, asked, _ in _requests(named, rules):
-        if asked is None:
+    for flavor, sent, _ in _requests(named, rules):
+        if sent is None:
             continue
-        key = _key(asked.queries)
+        key = _key(sent.queries)
         if key not in by_query:
-            counter = count.Counter(base, (asked.queries,), refused=refused, among=hosts)
+            counter = count.Counter(base, (sent.queries,), refused=refused, among=hosts)
             by_query[key] = {host: counter.fits([host]).number.least for host in hosts}
         listed[flavor.name] = by_query[key]
     return listed
@@ -358,8 +358,8 @@ def _key(queries: Queries) -> str:
 
 
 def _serving(base: state.CloudState, queries: Queries, among: Collection[str]) -> frozenset[str]:
-    found = (HostSearch(base, query).hosts(among) for query in queries)
-    return frozenset(root for roots in found for root in roots)
+    hosts = (HostSearch(base, query).hosts(among) for query in queries)
+    return frozenset(root for roots in hosts for root in roots)
 
 
 def _records(base: state.CloudState, uuid: str) -> tuple[object, ...]:
@@ -393,9 +393,9 @@ def _requests(
             yield flavor, None, str(error)
 
 
-def _hidden(asked: request.NovaRequest, compute: ServerHosts) -> Iterator[str]:
+def _hidden(sent: request.NovaRequest, compute: ServerHosts) -> Iterator[str]:
     """What a flavor is compared with that nova's API does not show, whatever the host."""
-    case = Case(Way.BOOT, asked.server, compute)
+    case = Case(Way.BOOT, sent.server, compute)
     for rule in filters.FILTER_RULES:
         # This filter compares data which nova does not show.
         if rule.is_always or rule.name == "ComputeCapabilitiesFilter":
@@ -408,14 +408,14 @@ def _of_flavors(
     options: nova_options.SchedulerOptions,
     stranded: dict[str, list[values.Server]],
 ) -> Iterator[FlavorImpact]:
-    for flavor, asked, refused in _requests(named, options):
+    for flavor, sent, refused in _requests(named, options):
         before = after = FlavorFits()
         not_checked: tuple[str, ...] = ()
-        if asked is not None:
-            before, after = comparison.fits(asked.queries)
+        if sent is not None:
+            before, after = comparison.fits(sent.queries)
             # What is not known can only refuse hosts that have room.
             if before.hosts or after.hosts:
-                not_checked = (*asked.caveats.doubts, *_hidden(asked, comparison.compute))
+                not_checked = (*sent.caveats.doubts, *_hidden(sent, comparison.compute))
         servers = tuple(stranded.get(flavor.name, ()))
         not_counted = comparison.not_counted(before, after)
         yield FlavorImpact(

@@ -183,11 +183,11 @@ class Report:
     @property
     def unread(self) -> Mapping[str, list[str]]:
         """``{why it could not be read: areas}``"""
-        found: dict[str, list[str]] = {}
+        texts: dict[str, list[str]] = {}
         for area in self.areas:
             for why in filter(None, [area.error, *area.unread]):
-                found.setdefault(why, []).append(area.name)
-        return found
+                texts.setdefault(why, []).append(area.name)
+        return texts
 
     @property
     def incomplete(self) -> int:

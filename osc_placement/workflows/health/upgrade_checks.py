@@ -84,14 +84,14 @@ def placement_api(observed: status.CloudStatus) -> Outcome:
     return Outcome(Readiness.FAILURE, (first.details,), (observed.target,))
 
 
-def trait_names(known: Collection[str], upgrade: ReleaseStep) -> Outcome:
+def trait_names(traits: Collection[str], upgrade: ReleaseStep) -> Outcome:
     """Traits that the new nova writes or requires, and Placement does not know.
 
     Placement refuses all traits of a provider if it does not know one.
     """
     required = releases.new_traits(upgrade.old, upgrade.new, releases.REQUIRED_SINCE)
     new = releases.new_traits(upgrade.old, upgrade.new) | required
-    missing = sorted(new.difference(known))
+    missing = sorted(new.difference(traits))
     if not missing:
         return Outcome.success(f"Placement knows all {counted(len(new), 'new trait')}")
     text = f"Placement does not know {and_more(missing, _NAMES)}"

@@ -44,13 +44,13 @@ class Workload:
         return self.alike or (self.name,)
 
 
-def of_flavors(known: Iterable[flavors.NamedFlavor]) -> list[Workload]:
+def of_flavors(listed: Iterable[flavors.NamedFlavor]) -> list[Workload]:
     """A workload for each flavor, without an image."""
-    specs = (request.ServerSpec(item.flavor, item.name, flavor_name=item.name) for item in known)
+    specs = (request.ServerSpec(item.flavor, item.name, flavor_name=item.name) for item in listed)
     return [Workload(f"flavor {spec.name}", spec) for spec in specs]
 
 
-def of_images(known: Iterable[flavors.Image]) -> list[Workload]:
+def of_images(images: Iterable[flavors.Image]) -> list[Workload]:
     """A workload for each image, with the smallest flavor."""
     return [
         Workload(
@@ -63,7 +63,7 @@ def of_images(known: Iterable[flavors.Image]) -> list[Workload]:
                 image_id=item.id,
             ),
         )
-        for item in known
+        for item in images
     ]
 
 

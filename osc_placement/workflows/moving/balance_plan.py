@@ -116,21 +116,21 @@ class _Balance:
         self._refused = compute.refused(read.base.tree)
         self._avoided = servers.roots_named(read.base, options.avoid, compute)
         self._scope = self._chosen()
-        known = read.known
+        of_servers = read.known
         self._cold = planner.named_servers("--cold", options.cold, read.cloud.listed_servers)
         self._excluded = planner.named_servers(
             "--except", options.excluded, read.cloud.listed_servers
         )
         self._leaving = ways.leaving(
-            read.resting(), known.cases, HostVerdicts(read.base, compute), only_cold=self._cold
+            read.resting(), of_servers.cases, HostVerdicts(read.base, compute), only_cold=self._cold
         )
         moving = {server.key: server for server in self._leaving.moving}
-        placed = known.on(read.base, hosts_of(read.base))
+        placed = of_servers.on(read.base, hosts_of(read.base))
         self._placed = [moving.get(server.key, server) for server in placed]
         self._moves = planner.aimed_moves(
             read.base,
             self._placed,
-            known.groups,
+            of_servers.groups,
             compute,
             request.seconds,
             request.flavors.values(),

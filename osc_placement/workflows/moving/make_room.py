@@ -135,10 +135,10 @@ class _Room:
         }
 
     def _bound(self, costs: list[list[int]]) -> int:
-        every = heapq.nsmallest(self._count, itertools.chain.from_iterable(costs))
-        if len(every) < self._count:
+        cheapest = heapq.nsmallest(self._count, itertools.chain.from_iterable(costs))
+        if len(cheapest) < self._count:
             return _NEVER
-        return max(every, default=0) if self._spans else sum(every)
+        return max(cheapest, default=0) if self._spans else sum(cheapest)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

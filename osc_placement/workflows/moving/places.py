@@ -138,14 +138,14 @@ class Moves:
         self, empty: state.CloudState, query: candidate.CandidateQuery
     ) -> Iterator[placing.Option]:
         """The options of a query; those of a target that a step names, if it names one."""
-        found = options.find(empty, query, self.budget, self.refused)
-        self.is_complete = self.is_complete and found.is_complete
-        self.not_counted |= dict.fromkeys(found.not_counted)
+        options_found = options.find(empty, query, self.budget, self.refused)
+        self.is_complete = self.is_complete and options_found.is_complete
+        self.not_counted |= dict.fromkeys(options_found.not_counted)
         if not self.is_aimed:
-            yield from found.options
+            yield from options_found.options
             return
         outside: dict[str, None] = {}
-        for option in found.options:
+        for option in options_found.options:
             if all(uuid in empty.tree[option.root_uuid] for uuid, _ in option.amounts):
                 yield option
             elif any(group.suffix for group in query.groups):
@@ -199,12 +199,12 @@ class Moves:
         self, kind: Hashable, stopped: Collection[str], *, is_certain: bool = False
     ) -> list[placing.Option]:
         """The options of a kind of request on the hosts that do not stop, used or not."""
-        found = self._options[kind]
+        kind_options = self._options[kind]
         stopped = self.without.union(stopped)
         return [
             option
-            for option in found.options
-            if not (is_certain and option.root_uuid not in found.certain)
+            for option in kind_options.options
+            if not (is_certain and option.root_uuid not in kind_options.certain)
             and not options.uses_trees(self.base, option, stopped)
         ]
 
@@ -212,11 +212,11 @@ class Moves:
         self, server: servers.PlacedServer, stopped: Collection[str], *, is_certain: bool = False
     ) -> list[placing.Option]:
         """The options of a server, used or not; ``is_certain``: on hosts that surely take it."""
-        found = self.options_of(server.kind, stopped, is_certain=is_certain)
+        options = self.options_of(server.kind, stopped, is_certain=is_certain)
         if not server.together:
-            return found
+            return options
         members = self.hosts_of_group(server.together)
-        return [option for option in found if option.root_uuid in members]
+        return [option for option in options if option.root_uuid in members]
 
     def is_sure(self, server: servers.PlacedServer, root: str) -> bool:
         """Whether a host surely takes a server, if it has room."""
@@ -275,16 +275,16 @@ class Moves:
         self, stopped: Collection[str], moved: Sequence[servers.PlacedServer] | None = None
     ) -> Placement | None:
         """As ``place``: on hosts that surely take the servers, if they all fit there."""
-        found = self.place(stopped, moved, is_certain=True)
-        return self.place(stopped, moved) if found is None and self.has_doubt else found
+        placed = self.place(stopped, moved, is_certain=True)
+        return self.place(stopped, moved) if placed is None and self.has_doubt else placed
 
     @property
     def has_doubt(self) -> bool:
         """Whether a host takes some server only perhaps."""
         return any(
-            option.root_uuid not in found.certain
-            for found in self._options.values()
-            for option in found.options
+            option.root_uuid not in options.certain
+            for options in self._options.values()
+            for option in options.options
         )
 
     def only_certain(self) -> Moves:
@@ -292,12 +292,12 @@ class Moves:
         certain = copy.copy(self)
         certain._options = {
             kind: KindOptions(
-                [option for option in found.options if option.root_uuid in found.certain],
-                found.certain,
-                found.surely_alike,
-                found.surely_alike,
+                [option for option in options.options if option.root_uuid in options.certain],
+                options.certain,
+                options.surely_alike,
+                options.surely_alike,
             )
-            for kind, found in self._options.items()
+            for kind, options in self._options.items()
         }
         return certain
 
@@ -370,8 +370,8 @@ class Moves:
         )
 
     def _alike(self, kind: Hashable, *, is_certain: bool) -> Hashable:
-        found = self._options[kind]
-        return found.surely_alike if is_certain else found.alike
+        options = self._options[kind]
+        return options.surely_alike if is_certain else options.alike
 
     def arrived(
         self,

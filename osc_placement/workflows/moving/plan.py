@@ -176,12 +176,12 @@ def _decide(
     before = request.former.options if request.former else document.DrainOptions()
     question = HostServers(read, request.options, compute, before)
     base, roots = read.base, read.roots
-    found = question.moves(request.flavors, request.seconds)
-    schedule, of_reserve = _scheduled(found, question, request, read.everywhere)
+    moves = question.moves(request.flavors, request.seconds)
+    schedule, of_reserve = _scheduled(moves, question, request, read.everywhere)
     targets_of_steps = ((step.server, step.option) for step in schedule.steps)
-    doubts = (*planner.doubts_of_targets(found, targets_of_steps),)
+    doubts = (*planner.doubts_of_targets(moves, targets_of_steps),)
     caveats = Caveats(tuple(question.not_checked())) + of_reserve + Caveats(doubts)
-    blocked = question.blocked | reasons(found, roots, schedule)
+    blocked = question.blocked | reasons(moves, roots, schedule)
     plan = document.MovePlan(
         tuple(map(question.names.host, roots)),
         tuple(roots),
@@ -204,11 +204,11 @@ def _decide(
     possible = None
     if len(roots) > 1:
         stuck = {root for _, root in question.blocked}
-        possible = largest_set.find(found, roots, stuck)
+        possible = largest_set.find(moves, roots, stuck)
         named = tuple(map(question.names.host, possible.hosts))
         possible = dataclasses.replace(possible, hosts=named)
     counted = changes_of_hosts.counted_by_nova(base, compute)
-    changes = _changes(found, roots, schedule, counted)
+    changes = _changes(moves, roots, schedule, counted)
     caveats += Caveats(
         notes=tuple(overwritten_by_nova.notes(itertools.chain.from_iterable(changes.values())))
     )
@@ -216,17 +216,17 @@ def _decide(
 
 
 def _scheduled(
-    found: places.Moves,
+    moves: places.Moves,
     question: HostServers,
     request: DrainRequest,
     everywhere: nova_servers.ServerCases | None,
 ) -> tuple[steps.Schedule, Caveats]:
     """The steps, and what is open about the reserve."""
     roots, failures = question.roots, request.options.keep
-    preference = targets.Preference(found, roots, request.flavors)
+    preference = targets.Preference(moves, roots, request.flavors)
     order = functools.partial(
         steps.schedule,
-        found,
+        moves,
         roots,
         question.moving,
         preference,
@@ -245,14 +245,14 @@ def _scheduled(
 
 
 def _changes(
-    found: places.Moves,
+    moves: places.Moves,
     roots: Sequence[str],
     schedule: steps.Schedule,
     counted: Collection[str],
 ) -> dict[tuple[str, str], Sequence[SmallestChange]]:
     """The smallest changes for servers that have no room after the steps."""
-    after = steps.after(found.base, schedule.steps)
-    without = {*roots, *found.without}
+    after = steps.after(moves.base, schedule.steps)
+    without = {*roots, *moves.without}
     of_kind: dict[Hashable, Sequence[SmallestChange]] = {}
     answer: dict[tuple[str, str], Sequence[SmallestChange]] = {}
     for server in schedule.left:
@@ -260,7 +260,7 @@ def _changes(
         if server.key in schedule.kept_back or (kind not in of_kind and len(of_kind) == _KINDS):
             continue
         if kind not in of_kind:
-            of_kind[kind] = smallest_changes(found, after, server, without, counted)
+            of_kind[kind] = smallest_changes(moves, after, server, without, counted)
         answer[server.uuid, server.root_uuid] = of_kind[kind]
     return answer
 
@@ -361,18 +361,20 @@ class HostServers:
 
 
 def reasons(
-    found: places.Moves, roots: Sequence[str], schedule: steps.Schedule
+    moves: places.Moves, roots: Sequence[str], schedule: steps.Schedule
 ) -> dict[tuple[str, str], tuple[str, ...]]:
     """``{(server UUID, root UUID): why}`` for the servers without a step."""
     if not schedule.left:
         return {}
-    verdict = stop.may_stop(found, roots)
-    unplaced = {each.server.key: each.reasons for each in verdict.unplaced}
+    verdict = stop.may_stop(moves, roots)
+    unplaced = {server.server.key: server.reasons for server in verdict.unplaced}
     default = _NO_ORDER if schedule.is_proven else "the time did not suffice to find an order"
     if verdict.answer is Answer.NO:
         default = stop.ONLY_WITHOUT_OTHERS
     kept_back = dict.fromkeys(schedule.kept_back, (KEPT_BACK,))
     return {
-        (each.uuid, each.root_uuid): kept_back.get(each.key) or unplaced.get(each.key) or (default,)
-        for each in schedule.left
+        (server.uuid, server.root_uuid): kept_back.get(server.key)
+        or unplaced.get(server.key)
+        or (default,)
+        for server in schedule.left
     }

@@ -135,8 +135,8 @@ class _Search:
     def _packed(self, number: int) -> list[placing.Option] | None:
         """Options for requests that fill one host after the other."""
         left = self._moves.free((), ())
-        found = placing.most(self._moves.options_of(self._kind, ()), left)
-        chosen = [option for option, times in found.chosen for _ in range(times)]
+        most = placing.most(self._moves.options_of(self._kind, ()), left)
+        chosen = [option for option, times in most.chosen for _ in range(times)]
         return chosen[:number] if len(chosen) >= number else None
 
 

@@ -52,7 +52,7 @@ class CheckedServer:
 
 
 def check(
-    services: RequestServices, compute: ServerHosts, asked: ServerCheckRequest
+    services: RequestServices, compute: ServerHosts, request: ServerCheckRequest
 ) -> list[CheckedServer]:
     """Check servers, by host and name.
 
@@ -60,10 +60,10 @@ def check(
     ``cases.of_servers``.
     Errors: InvalidInput for a server that nova does not have, or a name of several.
     """
-    listed = _chosen(services.nova, asked)
-    found = cases.of_servers(services, listed, asked.scheduler, compute)
-    checked = [_checked(listed[uuid], case) for uuid, case in found.items()]
-    return sorted(checked, key=lambda each: (each.server.host or "", each.server.name))
+    listed = _chosen(services.nova, request)
+    read = cases.of_servers(services, listed, request.scheduler, compute)
+    checked = [_checked(listed[uuid], case) for uuid, case in read.items()]
+    return sorted(checked, key=lambda server: (server.server.host or "", server.server.name))
 
 
 def _checked(server: values.Server, case: Case | str) -> CheckedServer:
@@ -72,24 +72,30 @@ def _checked(server: values.Server, case: Case | str) -> CheckedServer:
     by_way = {way: dataclasses.replace(case, way=way, source_fails=True) for way in WAYS}
     return CheckedServer(
         server,
-        {way: verdict.refusal(each) for way, each in by_way.items()},
-        {way: rule for way, each in by_way.items() if (rule := verdict.refusing_rule(each))},
+        {way: verdict.refusal(verdicts) for way, verdicts in by_way.items()},
+        {
+            way: rule
+            for way, verdicts in by_way.items()
+            if (rule := verdict.refusing_rule(verdicts))
+        },
     )
 
 
-def _chosen(nova: api.Nova, asked: ServerCheckRequest) -> dict[str, values.Server]:
+def _chosen(nova: api.Nova, request: ServerCheckRequest) -> dict[str, values.Server]:
     """The servers by UUID. Errors: InvalidInput."""
-    if asked.servers:
-        chosen = servers.named(nova, asked.servers)
+    if request.servers:
+        chosen = servers.named(nova, request.servers)
     else:
         chosen = {server.uuid: server for server in servers.servers(nova)}
-    elsewhere = [each for each in chosen.values() if asked.hosts and each.host not in asked.hosts]
+    elsewhere = [
+        each for each in chosen.values() if request.hosts and each.host not in request.hosts
+    ]
     errors.InputErrors(
-        f"{cases.label(server)} is not on {' or '.join(asked.hosts)}"
-        for server in (elsewhere if asked.servers else ())
+        f"{cases.label(server)} is not on {' or '.join(request.hosts)}"
+        for server in (elsewhere if request.servers else ())
     ).check()
     return {
         uuid: server
         for uuid, server in chosen.items()
-        if not server.is_deleted and (not asked.hosts or server.host in asked.hosts)
+        if not server.is_deleted and (not request.hosts or server.host in request.hosts)
     }

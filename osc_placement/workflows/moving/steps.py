@@ -184,11 +184,11 @@ def moves_after(
 
 def allocations_of(base: state.CloudState, option: placing.Option) -> allocation.Allocations:
     """The allocations of an option, without places of server groups."""
-    found: dict[str, dict[str, int]] = {}
+    taken: dict[str, dict[str, int]] = {}
     for (uuid, name), amount in option.amounts.items():
         if name in base.providers[uuid].inventories:
-            found.setdefault(uuid, {})[name] = amount
-    return found
+            taken.setdefault(uuid, {})[name] = amount
+    return taken
 
 
 #: Steps, the servers without one, and what is free after the steps.

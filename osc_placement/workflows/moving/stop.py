@@ -59,11 +59,11 @@ def may_stop(moves: Moves, roots: Sequence[str]) -> StopVerdict:
     """Whether the servers of these hosts fit on the others, all at the same time."""
     hosts = tuple(roots)
     try:
-        found = moves.surest(hosts)
+        placed = moves.surest(hosts)
     except SearchTooLong as error:
         return StopVerdict(Answer.UNKNOWN, hosts, reason=str(error))
-    if found is not None:
-        return _possible(moves, hosts, found)
+    if placed is not None:
+        return _possible(moves, hosts, placed)
     if not moves.is_complete:
         return StopVerdict(Answer.UNKNOWN, hosts, reason=_TOO_MANY)
     unplaced, reason = _unplaced(moves, hosts)
@@ -89,9 +89,9 @@ def largest(moves: Moves, roots: Sequence[str], limit: int) -> StopVerdict:
     best: tuple[str, ...] = ()
     try:
         placement = moves.surest(best) or {}
-        for chosen, found in _growing(moves, order, limit):
+        for chosen, placed in _growing(moves, order, limit):
             if len(chosen) > len(best):
-                best, placement = chosen, found
+                best, placement = chosen, placed
             if len(best) == min(limit, len(order)):
                 break
     except SearchTooLong as error:
@@ -117,32 +117,32 @@ def _growing(
             continue
         larger = (*chosen, order[start])
         stack.append((chosen, start + 1))
-        found = moves.surest(larger)
-        if found is None:
+        placed = moves.surest(larger)
+        if placed is None:
             continue
         if len(larger) > largest_size:
             largest_size = len(larger)
-            yield larger, found
+            yield larger, placed
         stack.append((larger, start + 1))
 
 
 def _unplaced(moves: Moves, hosts: Sequence[str]) -> tuple[tuple[Unplaced, ...], str]:
     """Servers without which all others fit, and the amount that shows why."""
-    every = moves.servers_on(hosts)
-    left = moves.free(hosts, every)
+    servers = moves.servers_on(hosts)
+    left = moves.free(hosts, servers)
     alone = [
         server
-        for server in every
-        if not any(each.fits(left) for each in moves.options_for(server, hosts))
+        for server in servers
+        if not any(option.fits(left) for option in moves.options_for(server, hosts))
     ]
-    found = [
+    unplaced = [
         Unplaced(server, tuple(_preventing(moves, hosts, server)) if at < _MOST_NAMED else ())
         for at, server in enumerate(alone)
     ]
-    rest = [server for server in every if server not in alone]
+    rest = [server for server in servers if server not in alone]
     dropped = _dropped(moves, hosts, rest)
-    found += [Unplaced(server, (ONLY_WITHOUT_OTHERS,)) for server in dropped]
-    return tuple(found), moves.shortage(hosts, rest) if dropped else ""
+    unplaced += [Unplaced(server, (ONLY_WITHOUT_OTHERS,)) for server in dropped]
+    return tuple(unplaced), moves.shortage(hosts, rest) if dropped else ""
 
 
 def _dropped(

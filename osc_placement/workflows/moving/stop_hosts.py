@@ -80,7 +80,7 @@ def _check(
     base = read.base
     refused = compute.refused(base.tree)
     joined = observe_hosts.join(read, compute)
-    found = places.Moves(
+    moves = places.Moves(
         base,
         joined.moving,
         SearchBudget(request.seconds),
@@ -88,13 +88,13 @@ def _check(
         refused=refused,
         root_of=compute.root_of,
     )
-    unlisted = [root for root in read.roots if _is_unlisted(found, compute, root)]
+    unlisted = [root for root in read.roots if _is_unlisted(moves, compute, root)]
     if request.most is None:
-        verdict = stop.may_stop(found, read.roots)
+        verdict = stop.may_stop(moves, read.roots)
     else:
         free = [root for root in read.roots if root not in joined.stuck.union(unlisted)]
-        verdict = stop.largest(found, free or read.roots[:1], request.most)
-    names = {uuid: each.name for uuid, each in base.providers.items()}
+        verdict = stop.largest(moves, free or read.roots[:1], request.most)
+    names = {uuid: provider.name for uuid, provider in base.providers.items()}
     of_hosts = joined.on(verdict.hosts)
     unlisted = [root for root in unlisted if root in verdict.hosts]
     caveats = Caveats(
@@ -106,7 +106,7 @@ def _check(
             *compute.not_checked,
         ),
         not_counted={
-            names[root]: refused[root] for root in found.not_counted if root not in verdict.hosts
+            names[root]: refused[root] for root in moves.not_counted if root not in verdict.hosts
         },
     )
     notes = (*_only_cold(of_hosts, verdict), *_left_over(of_hosts, names))
@@ -134,8 +134,8 @@ def _stranded(
 ) -> list[Stranded]:
     """The servers without a place, and those that must not lose their host."""
     stranded = [
-        Stranded(each.server.uuid, names[each.server.root_uuid], each.reasons)
-        for each in verdict.unplaced
+        Stranded(unplaced.server.uuid, names[unplaced.server.root_uuid], unplaced.reasons)
+        for unplaced in verdict.unplaced
     ]
     stranded += [
         Stranded(uuid, names[root], (why,)) for (uuid, root), why in joined.by_state.held.items()
@@ -186,8 +186,8 @@ def _left_over(joined: observe_hosts.JoinedServers, names: Mapping[str, str]) ->
         yield f"{nova_servers.named(uuids)}: not on {names[root]} any more, but allocated there"
 
 
-def _is_unlisted(found: places.Moves, compute: ServerHosts, root: str) -> bool:
+def _is_unlisted(moves: places.Moves, compute: ServerHosts, root: str) -> bool:
     """Whether nova was read and lists no compute node for a host that has, or may have, servers."""
     if compute.hosts is None or compute.node(root) is not None:
         return False
-    return bool(compute.hosts.unreachable or found.servers_on([root]))
+    return bool(compute.hosts.unreachable or moves.servers_on([root]))

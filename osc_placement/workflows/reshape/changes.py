@@ -252,10 +252,10 @@ def _reasons(
 ) -> Mapping[str, str]:
     """``{root uuid: the number of consumers that move, and how many are guessed}``"""
     moved: dict[str, dict[str, bool]] = {}
-    for one in placed:
-        guessed = moved.setdefault(after.root_of(one.request.source), {})
-        consumer = one.request.consumer
-        guessed[consumer] = guessed.get(consumer, False) or bool(one.guess)
+    for placed_amount in placed:
+        guessed = moved.setdefault(after.root_of(placed_amount.request.source), {})
+        consumer = placed_amount.request.consumer
+        guessed[consumer] = guessed.get(consumer, False) or bool(placed_amount.guess)
     return {
         root: counted(len(guessed), "consumer")
         + (f", {sum(guessed.values())} guessed" if any(guessed.values()) else "")

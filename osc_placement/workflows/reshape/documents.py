@@ -229,18 +229,18 @@ def parse_tree(text: str, source: str) -> Tree:
 def schema(kind: str) -> Mapping[str, Any]:
     """The JSON schema of a document of ``moves``, or of a ``tree``."""
     text = (resources.files(__package__) / f"{kind}.schema.json").read_text("utf-8")
-    found: Mapping[str, Any] = json.loads(text)
-    return found
+    document: Mapping[str, Any] = json.loads(text)
+    return document
 
 
 def _load(text: str, source: str, kind: str) -> yaml_lines.Data:
     """Read a text and hold it against a schema."""
     read = yaml_lines.load(text, source)
-    found = {
+    entries = {
         (read.line(*error.absolute_path), f"{error.json_path.removeprefix('$.')}: {error.message}")
         for error in jsonschema.Draft202012Validator(schema(kind)).iter_errors(read.data)
     }
-    errors.InputErrors(f"{source}:{line}: {what}" for line, what in sorted(found)).check()
+    errors.InputErrors(f"{source}:{line}: {what}" for line, what in sorted(entries)).check()
     return read
 
 
@@ -253,11 +253,11 @@ def _evidence(read: yaml_lines.Data, source: str) -> tuple[tuple[ConsumerEvidenc
     """The optional part ``assign``; and an error per consumer that is listed twice."""
     reasons = []
     by_consumer: dict[str, ConsumerEvidence] = {}
-    for text, given in read.data.get("assign", {}).items():
+    for text, entry in read.data.get("assign", {}).items():
         consumer, line = name.canonical_uuid(text), read.line("assign", text)
         if consumer in by_consumer:
             reasons.append(f"{source}:{line}: consumer {consumer} is listed twice")
-        by_class = {"": given} if isinstance(given, str) else given
+        by_class = {"": entry} if isinstance(entry, str) else entry
         options = {key: _text(value) for key, value in by_class.items() if isinstance(value, str)}
         parts = {key: value for key, value in by_class.items() if not isinstance(value, str)}
         by_consumer[consumer] = ConsumerEvidence(consumer, options, line, parts)

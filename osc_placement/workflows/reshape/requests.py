@@ -157,13 +157,13 @@ def _assign(
             problems.append(f": no part of its allocations can move to {text!r}")
     assigned = []
     for request in requests:
-        for resources, given in _parts(request.resources, item):
+        for resources, source in _parts(request.resources, item):
             part = _request(request.consumer, request.source, resources, slots)
-            texts = given or everywhere
+            texts = source or everywhere
             fitting = [option for option in part.options if _fits(option, texts, resolved)]
             if texts and len(fitting) == 1:
                 part = dataclasses.replace(part, assigned=fitting[0])
-            elif given or (texts and fitting):
+            elif source or (texts and fitting):
                 problems.append(_misfit(part, texts, resolved, is_ambiguous=bool(fitting)))
             assigned.append(part)
         for name in sorted(item.parts.keys() & request.resources.keys()):
@@ -189,8 +189,8 @@ def _parts(
 def _fits(option: Option, texts: Iterable[str], resolved: resolve.Resolved) -> bool:
     """Whether evidence means this option, by its provider or by a class."""
     uuid = option.root_uuid
-    known = {resolved.name_of(uuid), uuid, *(name for _, name in option.amounts)}
-    return all(text in known or text.lower() == uuid for text in texts)
+    names = {resolved.name_of(uuid), uuid, *(name for _, name in option.amounts)}
+    return all(text in names or text.lower() == uuid for text in texts)
 
 
 def _misfit(

@@ -55,9 +55,9 @@ def collect_rows(
         for uuid in _providers(item) or [item.subject.uuid]:
             by_provider.setdefault(uuid, []).append(item)
     reasons: dict[tuple[str, str], str] = {}
-    for one in placed:
-        key, guess = (one.request.consumer, one.option.root_uuid), one.guess
-        reason = f"guessed ({guess})" if guess else "assigned" if one.request.assigned else ""
+    for amount in placed:
+        key, guess = (amount.request.consumer, amount.option.root_uuid), amount.guess
+        reason = f"guessed ({guess})" if guess else "assigned" if amount.request.assigned else ""
         reasons[key] = reasons.get(key) or reason
     names = {**before.names(), **after.names()}
     rows = {}

@@ -69,7 +69,9 @@ def resolve(
     for move in document.moves:
         index.add(move.to, move.source)
     index.set_parents()
-    requested = [found for move in document.moves for found in _moves(move, index)]
+    requested = [
+        move_of_classes for move in document.moves for move_of_classes in _moves(move, index)
+    ]
     for named in document.rename:
         index.rename(named)
     index.check_names()

@@ -228,8 +228,8 @@ def state_hash(connection: sqlite3.Connection, *, generations: bool) -> str:
     digest = hashlib.sha256()
 
     def add(records: Iterable[SavedProvider | SavedConsumer]) -> None:
-        for one in records:
-            fields = one._asdict()
+        for saved in records:
+            fields = saved._asdict()
             if not generations:
                 del fields["generation"]
             digest.update(orjson.dumps(fields, option=orjson.OPT_SORT_KEYS))

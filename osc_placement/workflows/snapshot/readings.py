@@ -72,11 +72,11 @@ class Readings:
         A provider with another name or another place in a tree is outdated: it may have been
         created again.
         """
-        before, self.listed = self.listed, {one.uuid: one for one in listing}
+        before, self.listed = self.listed, {item.uuid: item for item in listing}
         self.outdated.update(
             uuid
-            for uuid, one in self.listed.items()
-            if uuid in before and _place(before[uuid]) != _place(one)
+            for uuid, item in self.listed.items()
+            if uuid in before and _place(before[uuid]) != _place(item)
         )
         gone = [uuid for uuid in self.providers if uuid not in self.listed]
         for uuid in gone:
@@ -91,10 +91,10 @@ class Readings:
         """The listed providers without a reading of their state, in their order."""
         return [
             uuid
-            for uuid, one in self.listed.items()
+            for uuid, item in self.listed.items()
             if uuid in self.outdated
             or uuid not in self.providers
-            or self.providers[uuid].generation != one.generation
+            or self.providers[uuid].generation != item.generation
         ]
 
     def add(self, reading: Reading) -> set[str]:
@@ -120,8 +120,8 @@ class Readings:
         self.providers[uuid] = before._replace(allocations=allocations)
         return {
             consumer
-            for consumer, one in before.allocations.items()
-            if allocations.get(consumer) != one
+            for consumer, share in before.allocations.items()
+            if allocations.get(consumer) != share
         }
 
     def by_consumer(self) -> dict[str, dict[str, responses.ProviderAllocation]]:
@@ -129,18 +129,19 @@ class Readings:
         holding: dict[str, dict[str, responses.ProviderAllocation]] = {}
         for provider_uuid in self.listed:
             reading = self.providers.get(provider_uuid)
-            for uuid, one in reading.allocations.items() if reading else ():
-                holding.setdefault(uuid, {})[provider_uuid] = one
+            for uuid, share in reading.allocations.items() if reading else ():
+                holding.setdefault(uuid, {})[provider_uuid] = share
         return holding
 
     def consumers_to_read(self) -> list[str]:
         """The consumers that were not read at the generation of their allocations."""
         return [
             uuid
-            for uuid, held in self.by_consumer().items()
+            for uuid, shares in self.by_consumer().items()
             if uuid not in self.consumers
             or any(
-                one.consumer_generation != self.consumers[uuid].generation for one in held.values()
+                share.consumer_generation != self.consumers[uuid].generation
+                for share in shares.values()
             )
         ]
 
@@ -153,8 +154,8 @@ class Readings:
         if not owners:
             return [
                 uuid
-                for uuid, held in holding.items()
-                if len({one.consumer_generation for one in held.values()}) > 1
+                for uuid, shares in holding.items()
+                if len({share.consumer_generation for share in shares.values()}) > 1
             ]
         return [
             uuid
@@ -189,7 +190,7 @@ def _own(consumer: allocation.Consumer | None) -> dict[str, responses.ProviderAl
 def of_tables(tables: local.TableReading, *, owners: bool) -> Readings:
     """The readings of one moment, from Placement's own tables."""
     readings = Readings()
-    held: dict[str, dict[str, responses.ProviderAllocation]] = {}
+    by_consumer: dict[str, dict[str, responses.ProviderAllocation]] = {}
     for item in tables.providers():
         uuid = item["uuid"]
         readings.listed[uuid] = Provider(
@@ -204,15 +205,17 @@ def of_tables(tables: local.TableReading, *, owners: bool) -> Readings:
             },
             item["traits"],
             item["aggregates"],
-            held.setdefault(uuid, {}),
+            by_consumer.setdefault(uuid, {}),
             item["modified"],
         )
     for provider_uuid, consumer_uuid, generation, amounts in tables.allocations():
-        held[provider_uuid][consumer_uuid] = responses.ProviderAllocation(amounts, generation)
+        by_consumer[provider_uuid][consumer_uuid] = responses.ProviderAllocation(
+            amounts, generation
+        )
     if owners:
         holding = readings.by_consumer()
         for uuid, generation, project, user, kind in tables.consumers():
-            allocations = {place: one.resources for place, one in holding.get(uuid, {}).items()}
+            allocations = {place: share.resources for place, share in holding.get(uuid, {}).items()}
             readings.consumers[uuid] = allocation.Consumer(
                 uuid, allocations, project, user, generation, kind
             )
@@ -236,12 +239,12 @@ def records(
     notes += [SaveNote(uuid, TORN_NOTE) for uuid in readings.torn(owners=owners)]
     notes += _drop_impossible(readings)
     providers = {
-        uuid: _provider_record(one, readings.providers[uuid], now)
-        for uuid, one in readings.listed.items()
+        uuid: _provider_record(listed, readings.providers[uuid], now)
+        for uuid, listed in readings.listed.items()
     }
     consumers = {
-        uuid: _consumer_record(uuid, held, readings.consumers.get(uuid), providers)
-        for uuid, held in readings.by_consumer().items()
+        uuid: _consumer_record(uuid, shares, readings.consumers.get(uuid), providers)
+        for uuid, shares in readings.by_consumer().items()
     }
     used_traits = [name for provider in readings.providers.values() for name in provider.traits]
     used_classes = [
@@ -262,16 +265,18 @@ def _drop_incomplete(readings: Readings) -> list[SaveNote]:
     listed = readings.listed
     while incomplete := [
         uuid
-        for uuid, one in listed.items()
+        for uuid, item in listed.items()
         if uuid not in readings.providers
-        or (one.root_uuid or uuid) not in listed
-        or (one.parent_uuid is not None and one.parent_uuid not in listed)
+        or (item.root_uuid or uuid) not in listed
+        or (item.parent_uuid is not None and item.parent_uuid not in listed)
     ]:
         for uuid in incomplete:
             del listed[uuid]
             notes.append(SaveNote(uuid, "left out: it was created or deleted during the save"))
     for uuid in readings.providers.keys() - listed.keys():
-        notes += [SaveNote(one, TORN_NOTE) for one in readings.providers.pop(uuid).allocations]
+        notes += [
+            SaveNote(consumer, TORN_NOTE) for consumer in readings.providers.pop(uuid).allocations
+        ]
     return notes
 
 
@@ -280,10 +285,10 @@ def _drop_impossible(readings: Readings) -> list[SaveNote]:
     notes = []
     for uuid, reading in readings.providers.items():
         possible: dict[str, responses.ProviderAllocation] = {}
-        for consumer, one in reading.allocations.items():
+        for consumer, share in reading.allocations.items():
             resources = {
                 name: amount
-                for name, amount in one.resources.items()
+                for name, amount in share.resources.items()
                 if name in reading.inventories
             }
             notes += [
@@ -292,11 +297,11 @@ def _drop_impossible(readings: Readings) -> list[SaveNote]:
                     f"allocation of {name} left out: provider {uuid} had no inventory of it when"
                     " it was read",
                 )
-                for name in one.resources
+                for name in share.resources
                 if name not in resources
             ]
             if resources:
-                possible[consumer] = one._replace(resources=resources)
+                possible[consumer] = share._replace(resources=resources)
         readings.providers[uuid] = reading._replace(allocations=possible)
     return notes
 
@@ -317,7 +322,7 @@ def _provider_record(provider: Provider, reading: Reading, now: float) -> record
 
 def _consumer_record(
     uuid: str,
-    held: Mapping[str, responses.ProviderAllocation],
+    shares: Mapping[str, responses.ProviderAllocation],
     own: allocation.Consumer | None,
     providers: Mapping[str, record.ProviderRecord],
 ) -> record.ConsumerRecord:
@@ -325,16 +330,16 @@ def _consumer_record(
     own = own or allocation.Consumer(uuid, {})
     generation = own.generation
     if generation is None:
-        generation = max(one.consumer_generation or 0 for one in held.values())
+        generation = max(share.consumer_generation or 0 for share in shares.values())
     kind = own.consumer_type
     return record.ConsumerRecord(
         uuid,
         generation,
         own.project_id or UNKNOWN_OWNER,
         own.user_id or UNKNOWN_OWNER,
-        {place: dict(one.resources) for place, one in held.items()},
+        {place: dict(share.resources) for place, share in shares.items()},
         None if kind == allocation.UNKNOWN_TYPE else kind,
-        max(providers[place].updated_at for place in held),
+        max(providers[place].updated_at for place in shares),
     )
 
 

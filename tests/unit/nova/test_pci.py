@@ -93,12 +93,12 @@ def test_a_nova_conf_has_several_entries(tmp_path: pathlib.Path) -> None:
         'device_spec = {"address": "0000:90:00.0"}\n'
         'device_spec = [{"vendor_id": "8086"}, {"address": "*:84:*"}]\n'
     )
-    found = pci.read_device_spec(path)
+    read = pci.read_device_spec(path)
     assert GPU is not None
-    assert (found.host, len(found.specs or ()), found.matches(GPU)) == ("cmp-1", 3, True)
+    assert (read.host, len(read.specs or ()), read.matches(GPU)) == ("cmp-1", 3, True)
     path.write_text('[pci]\npassthrough_whitelist = {"address": "0000:90:00.0"}\n')
-    found = pci.read_device_spec(path)
-    assert (found.host, found.matches(GPU)) == (None, False)
+    read = pci.read_device_spec(path)
+    assert (read.host, read.matches(GPU)) == (None, False)
 
 
 def test_a_file_without_device_spec_judges_nothing(tmp_path: pathlib.Path) -> None:

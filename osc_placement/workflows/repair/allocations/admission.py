@@ -79,8 +79,8 @@ def observe(
     compute = ServerHosts(snapshot.hosts)
     listed = {uuid: server for uuid, (server, _) in nodes.items()}
     options = nova_options.SchedulerOptions()
-    found = cases.of_servers(services, listed, options, compute, snapshot.ports)
-    checked = {uuid: case for uuid, case in found.items() if isinstance(case, Case)}
+    of_servers = cases.of_servers(services, listed, options, compute, snapshot.ports)
+    checked = {uuid: case for uuid, case in of_servers.items() if isinstance(case, Case)}
     wanted = sorted(set().union(*map(own_host.traits_of, checked.values())))
     facts.prefetch(snapshot.with_trait, wanted)
     having = {trait: snapshot.with_trait[trait] for trait in wanted}
@@ -90,7 +90,7 @@ def observe(
     )
     rules: dict[str, list[UnmetNeed]] = {}
     own_hosts = own_host.OwnHosts(having)
-    for uuid, case in found.items():
+    for uuid, case in of_servers.items():
         if isinstance(case, str):
             rules[uuid] = [UnmetNeed(Need.TRAIT, case, is_known=False)]
             continue

@@ -418,7 +418,7 @@ def _list_servers(nova: Nova, scope: Scope) -> list[values.Server]:
         listed = nova_servers.servers_on(nova, scope.hosts)
     else:
         listed = nova_servers.servers(nova)
-    by_uuid = {one.uuid: one for one in listed}
+    by_uuid = {server.uuid: server for server in listed}
     unknown = sorted((scope.servers or frozenset()) - by_uuid.keys())
     errors.InputErrors(f"nova has no server {uuid}, or has deleted it" for uuid in unknown).check()
-    return [one for one in by_uuid.values() if scope.contains(one)]
+    return [server for server in by_uuid.values() if scope.contains(server)]

@@ -369,9 +369,10 @@ def _whole(planned: Callable[[CloudServices], plan.ObservedPlan]) -> Slices:
     return slices
 
 
-def _mirror(services: CloudServices) -> plan.ObservedPlan:
-    request = mirror.MirrorRequest()
-    return mirror.plan_mirror(services.client, services.cloud.nova, request, services.context)
+def _mirror(services: CloudServices, _: str) -> Iterator[Slice]:
+    nova = services.cloud.nova
+    planned = mirror.plan_mirror(services.client, nova, mirror.MirrorRequest(), services.context)
+    yield Slice(Cursor.END, planned, preconditions.NovaPreconditions(nova))
 
 
 def _heal(services: CloudServices, after: str) -> Iterator[Slice]:
@@ -400,7 +401,7 @@ MIGRATIONS: Sequence[DataMigration] = (
     DataMigration(
         "mirror_host_aggregates",
         "Adds compute nodes to the placement aggregates that mirror their nova host aggregates",
-        _whole(_mirror),
+        _mirror,
         "'openstack placement aggregate mirror --dry-run' shows them",
         needs="aggregate generation",
     ),

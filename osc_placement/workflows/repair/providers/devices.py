@@ -203,8 +203,8 @@ def _unreported(
         text += f" reports {what}"
         if unnamed and not audited.cloud.hosts.unreachable:
             nodes = audited.cloud.nodes_of_host.get(agent.host, ())
-            known = and_more([node.hostname for node in nodes]) or "no compute node"
-            text += f" for the hypervisor {and_more(unnamed)}, and nova has {known} on this host"
+            names = and_more([node.hostname for node in nodes]) or "no compute node"
+            text += f" for the hypervisor {and_more(unnamed)}, and nova has {names} on this host"
             more = {**fields, "hypervisors": unnamed}
             yield AGENT_OTHER_NAME.about(subject, (agent.host,), text, more)
         else:

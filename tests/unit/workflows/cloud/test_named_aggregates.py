@@ -16,6 +16,7 @@ from osc_placement.workflows.cloud.compute_nodes import read_server_hosts
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.named_aggregates import NamedAggregates
 from osc_placement.workflows.explain import trait_matrix
+from osc_placement.workflows.repair.allocations import preconditions
 from osc_placement.workflows.reshape import reshape_plan
 from tests.support import embedded, plans
 from tests.support.host_aggregates import FakeNova
@@ -109,7 +110,8 @@ def test_the_printed_commands_end_the_difference() -> None:
     )
     request = mirror.MirrorRequest(host_aggregates=("rack",), prune=True)
     planned = mirror.plan_mirror(client, nova, request)
-    plans.apply_in_memory(client, planned)
+    check = preconditions.NovaPreconditions(nova)
+    plans.apply_in_memory(client, planned, check_precondition=check)
     selection = selector.select(client, chosen, names_of(nova, changes=True)[0])
     assert [item.name for item in selection.providers] == ["h0.", "h1."]
 

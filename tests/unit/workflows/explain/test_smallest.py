@@ -119,10 +119,10 @@ def sufficient_sets(
             if any(smaller <= {*chosen} for smaller in smallest):
                 continue
             lowered = [condition for condition in chosen if condition.kind is Kind.RESOURCES]
-            removed = tuple(each for each in chosen if each.kind is not Kind.RESOURCES)
+            removed = tuple(part for part in chosen if part.kind is not Kind.RESOURCES)
             amounts = {
                 numbers
-                for numbers in itertools.product(*(range(each.amount or 0) for each in lowered))
+                for numbers in itertools.product(*(range(part.amount or 0) for part in lowered))
                 if serves(base, query, removed, dict(zip(lowered, numbers, strict=True)))
             }
             if amounts:

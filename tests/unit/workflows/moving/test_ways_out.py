@@ -78,13 +78,13 @@ def test_what_a_host_lacks_is_named_for_hosts_that_may_be_targets() -> None:
     )
     moves = drains.moves_of(base)
     (server,) = moves.servers_on(["a"])
-    found = plan.smallest_changes(moves, base, server, ["a", "c"])
-    assert {(each.host, each.steps[0].amount) for each in found if each.steps} == {
+    changes = plan.smallest_changes(moves, base, server, ["a", "c"])
+    assert {(change.host, change.steps[0].amount) for change in changes if change.steps} == {
         ("b", 2),
         ("d", 3),
     }
     # Nobody changes the amounts of a server that exists.
-    assert all(each.steps for each in found)
+    assert all(change.steps for change in changes)
 
 
 @pytest.mark.parametrize(
@@ -98,5 +98,5 @@ def test_no_change_is_named_for_a_host_that_the_server_group_excludes(
     groups = [ServerGroup("g", "group", policy, ("on a", "on b"), 1)] if policy else []
     moves = drains.moves_of(base, drains.placed(base, groups=groups), groups=groups)
     (server,) = moves.servers_on(["a"])
-    found = plan.smallest_changes(moves, base, server, ["a"])
-    assert sorted({each.host for each in found if each.host}) == hosts
+    changes = plan.smallest_changes(moves, base, server, ["a"])
+    assert sorted({change.host for change in changes if change.host}) == hosts

@@ -39,20 +39,20 @@ def prepared(document_text: str, state: object = None) -> reshape_plan.Prepared:
         )
 
 
-def shown(found: reshape_plan.Prepared) -> dict[str, list[reshape_rows.ReshapeRow]]:
-    outcomes = result.of_plan(found.planned.plan)
-    return reshape_rows.collect_rows(found.before, found.after, found.placed, outcomes)
+def shown(planned: reshape_plan.Prepared) -> dict[str, list[reshape_rows.ReshapeRow]]:
+    outcomes = result.of_plan(planned.planned.plan)
+    return reshape_rows.collect_rows(planned.before, planned.after, planned.placed, outcomes)
 
 
-def tree(found: reshape_plan.Prepared) -> list[tuple[int, str]]:
-    drawn = reshape_rows.tree(found.before, found.after)
+def tree(planned: reshape_plan.Prepared) -> list[tuple[int, str]]:
+    drawn = reshape_rows.tree(planned.before, planned.after)
     return [(depth, item.name) for depth, item in drawn.walk()]
 
 
 def test_providers_and_consumers_are_shown_before_and_after() -> None:
-    found = prepared(MOVES)
-    rows = shown(found)
-    assert tree(found) == [(0, "cn1"), (1, A), (1, B)]
+    planned = prepared(MOVES)
+    rows = shown(planned)
+    assert tree(planned) == [(0, "cn1"), (1, A), (1, B)]
     root, *consumers = rows[uuid_of("cn1")]
     assert root.before == {
         "SRIOV_NET_VF": {"used": 1, "capacity": 2},
@@ -86,26 +86,26 @@ moves: [{from: gpu, resources: {VGPU: all}, to: cn1}]
 rename: {x: y}
 delete: [gpu]
 """
-    found = prepared(text, cloud_builder.state(providers, {}))
-    (gpu,), (renamed,) = (shown(found)[uuid_of(name)] for name in ("gpu", "x"))
+    planned = prepared(text, cloud_builder.state(providers, {}))
+    (gpu,), (renamed,) = (shown(planned)[uuid_of(name)] for name in ("gpu", "x"))
     assert (gpu.reason, gpu.after, renamed.reason) == ("deleted", None, "name=y")
-    assert [name for _, name in tree(found)] == ["cn1", "gpu", "y"]
+    assert [name for _, name in tree(planned)] == ["cn1", "gpu", "y"]
 
 
 def test_guesses_are_marked_in_rows_and_in_the_plan() -> None:
     loose = {**CONSUMERS, "one": {"cn1": {"VGPU": 2}}}
-    found = prepared(MOVES, cloud_builder.state(PROVIDERS, loose))
-    lines = [row for uuid in (new(A), uuid_of(B)) for row in shown(found)[uuid][1:]]
+    planned = prepared(MOVES, cloud_builder.state(PROVIDERS, loose))
+    lines = [row for uuid in (new(A), uuid_of(B)) for row in shown(planned)[uuid][1:]]
     assert {line.reason for line in lines if "VGPU" in (line.after or {})} == {"guessed (pack)"}
-    assert any("guessed (pack)" in note for note in found.planned.plan.notes)
-    (reshape,) = [item for item in found.planned.plan.changes if item.kind == "reshape"]
+    assert any("guessed (pack)" in note for note in planned.planned.plan.notes)
+    (reshape,) = [item for item in planned.planned.plan.changes if item.kind == "reshape"]
     assert reshape.reason == "2 consumers, 2 guessed"
 
 
 def test_providers_that_stay_over_capacity_are_noted() -> None:
     crowded = {**PROVIDERS, "cn1": (None, {**PROVIDERS["cn1"][1], "VCPU": 3})}
-    found = prepared(MOVES, cloud_builder.state(crowded, CONSUMERS))
-    assert any("cn1 is over capacity with VCPU" in note for note in found.planned.plan.notes)
+    planned = prepared(MOVES, cloud_builder.state(crowded, CONSUMERS))
+    assert any("cn1 is over capacity with VCPU" in note for note in planned.planned.plan.notes)
 
 
 def test_a_template_is_rehearsed_beside_a_skipped_tree_with_a_shared_consumer() -> None:
@@ -117,9 +117,9 @@ def test_a_template_is_rehearsed_beside_a_skipped_tree_with_a_shared_consumer() 
         client = placement.client(microversion.MAXIMUM)
         roots = tuple(client.list_providers())
         request = reshape_plan.ReshapeRequest(documents.parse(text, "m"), roots=roots)
-        found = reshape_plan.plan_reshape(client, request, ReadContext())
-    assert [item.code for item in found.planned.plan.skipped] == ["nothing-to-move"]
-    assert found.after.nodes.keys() == {uuid_of("a"), uuid_of("b"), new("a-0")}
+        planned = reshape_plan.plan_reshape(client, request, ReadContext())
+    assert [item.code for item in planned.planned.plan.skipped] == ["nothing-to-move"]
+    assert planned.after.nodes.keys() == {uuid_of("a"), uuid_of("b"), new("a-0")}
 
 
 READING = ReadContext(workers=2)
