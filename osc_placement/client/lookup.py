@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from osc_placement.client import api_errors
 from osc_placement.model import name
@@ -65,11 +65,7 @@ def find_providers(client: api.Client, texts: Iterable[str]) -> dict[str, provid
 
     Requests: one GET for each of up to five texts, or one listing for more. Reads are retried.
     """
-
-    def list_providers(**filters: Any) -> list[provider.Provider]:
-        return client.list_providers(**filters)
-
-    matching = _matching(list_providers, list(dict.fromkeys(texts)))
+    matching = _matching(client.list_providers, list(dict.fromkeys(texts)))
     return {text: providers[0] for text, providers in matching.items() if providers}
 
 

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 import keystoneauth1.session
 
-from osc_placement import errors
+from osc_placement import address, errors
 from osc_placement.client import api_errors, failures, retry, transport
 from osc_placement.model import json_text
 
@@ -30,19 +30,10 @@ class ServiceRefused(api_errors.ApiError):
     service = ""
 
     def __init__(
-        self,
-        status: int,
-        detail: str,
-        *,
-        method: str = "GET",
-        url: str = "",
-        request_id: str | None = None,
-        retry_after: float = 0.0,
+        self, status: int, detail: str, *, method: str = "GET", url: str = "", **fields: Any
     ) -> None:
         text = f"{self.service}, {method} {url.partition('?')[0]}: {detail}"
-        super().__init__(
-            status, text, request_id=request_id, retry_after=retry_after, method=method, url=url
-        )
+        super().__init__(status, text, method=method, url=url, **fields)
 
 
 def send(
@@ -76,7 +67,8 @@ def _send_once(
     **options: Any,
 ) -> tuple[Any, Mapping[str, str]]:
     try:
-        response = getattr(connection, proxy).request(path, method, raise_exc=False, **options)
+        adapter = _adapter(connection, proxy)
+        response = adapter.request(path, method, raise_exc=False, **options)
     except errors.PlacementError:
         raise
     except Exception as error:  # The SDK's and keystoneauth's errors have no common root.
@@ -101,6 +93,23 @@ def _send_once(
             status, failure.detail, request_id=request_id, method=method, url=path
         )
     raise failure
+
+
+def _adapter(connection: Any, proxy: str) -> Any:
+    """The connection's adapter for a service. Requests: its versions, the first time.
+
+    Errors: those of the SDK and of keystoneauth. The SDK drops why it cannot read the versions, so
+    the endpoint is asked for the reason.
+    """
+    try:
+        return getattr(connection, proxy)
+    except Exception as error:
+        config, session = connection.config, connection.session
+        place = {"interface": config.get_interface(proxy), "region_name": config.get_region_name()}
+        url = config.get_endpoint(proxy) or session.get_endpoint(service_type=proxy, **place)
+        session.get(url)
+        text = f"{address.shown(url)} names no version of an API: check it in the catalog"
+        raise LookupError(text) from error
 
 
 def _unreachable(error: Exception) -> type[errors.PlacementError]:

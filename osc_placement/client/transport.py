@@ -75,16 +75,17 @@ _BEFORE_SENDING = (
 )
 
 
-class _WithoutTraceback(logging.Filter):
-    """Removes the traceback that urllib3 logs for a damaged header of a response."""
+class _Told(logging.Filter):
+    """Drops what the error of a request tells: a traceback for a damaged header, and a warning."""
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Accept every record."""
         record.exc_info = None
-        return True
+        is_told = record.name.startswith("keystoneauth") and record.levelno >= logging.WARNING
+        return not is_told or LOG.isEnabledFor(logging.DEBUG)
 
 
-logging.getLogger("urllib3.connection").addFilter(_WithoutTraceback())
+for _name in ("urllib3.connection", "keystoneauth.discover"):
+    logging.getLogger(_name).addFilter(_Told())
 
 
 class Identity(NamedTuple):

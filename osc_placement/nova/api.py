@@ -40,7 +40,6 @@ PAGE = 1000
 #: Statuses of a version document that is not shown.
 _NOT_SHOWN = frozenset({403, 404})
 
-_POLICY_RULE = re.compile(r"[a-z_]+_api:[\w:-]+")
 _NUMBER = re.compile(r"\d+\.\d+")
 _URL_VERSION = re.compile(r"/v2(\.\d+)?(?=/)")
 
@@ -81,12 +80,6 @@ class NovaRefused(service.ServiceRefused):
     """Nova answered with an error status."""
 
     service = "nova"
-
-    @property
-    def rule(self) -> str | None:
-        """The policy rule that refused the request, if the response names it."""
-        match = _POLICY_RULE.search(self.detail) if self.status == 403 else None
-        return match[0] if match else None
 
     def __str__(self) -> str:
         if self.status != 403:
