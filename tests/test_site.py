@@ -295,6 +295,12 @@ def test_on_paper_no_page_has_a_link_over_its_text(site: pathlib.Path) -> None:
             assert (tab.evaluate(hidden) == "none") is printed
 
 
+#: The tables that are cut, and the words of code on two lines, but for those of last columns.
+DIVIDED = """[...document.querySelectorAll(".table-wrapper, td:not(:last-child) code .pre")]
+    .filter(item => item.matches("code *") ? item.getClientRects().length > 1
+        : item.scrollWidth > item.clientWidth + 1).map(item => item.innerText)"""
+
+
 @needs_chromium
 def test_on_paper_no_command_and_no_table_of_a_command_is_cut(site: pathlib.Path) -> None:
     cut = """[...document.querySelectorAll("pre")]
@@ -302,6 +308,10 @@ def test_on_paper_no_command_and_no_table_of_a_command_is_cut(site: pathlib.Path
     with browser.opened() as tab:
         tab.open(site / "user" / "moving" / "drain.html", 700, printed=True)
         assert tab.evaluate(cut) == []
+        for width, printed in ((690, True), (1280, False)):
+            for page in ("options", "nova-rules"):
+                tab.open(site / "user" / "reference" / f"{page}.html", width, printed=printed)
+                assert tab.evaluate(DIVIDED) == [], page
         tab.open(site / "user" / "moving" / "drain.html", PHONE)
         assert tab.evaluate(cut)
         shadow = "getComputedStyle(document.querySelector('pre')).backgroundImage"
