@@ -67,8 +67,7 @@ def _send_once(
     **options: Any,
 ) -> tuple[Any, Mapping[str, str]]:
     try:
-        adapter = _adapter(connection, proxy)
-        response = adapter.request(path, method, raise_exc=False, **options)
+        response = _adapter(connection, proxy).request(path, method, raise_exc=False, **options)
     except errors.PlacementError:
         raise
     except Exception as error:  # The SDK's and keystoneauth's errors have no common root.
@@ -83,15 +82,11 @@ def _send_once(
     if status < 400:
         with contextlib.suppress(ValueError):
             return json_text.parse(response.content), getattr(response, "headers", {})
-    after = transport.retry_after(response)
-    failure = refused(
-        status, detail, method=method, url=path, request_id=request_id, retry_after=after
-    )
+    about: dict[str, Any] = {"request_id": request_id, "method": method, "url": path}
+    failure = refused(status, detail, retry_after=transport.retry_after(response), **about)
     # A write whose success cannot be read may have been carried out.
     if method not in transport.READS and (status < 400 or status in api_errors.IN_FLIGHT):
-        raise api_errors.OutcomeUnknown(
-            status, failure.detail, request_id=request_id, method=method, url=path
-        )
+        raise api_errors.OutcomeUnknown(status, failure.detail, **about)
     raise failure
 
 
@@ -108,8 +103,7 @@ def _adapter(connection: Any, proxy: str) -> Any:
         place = {"interface": config.get_interface(proxy), "region_name": config.get_region_name()}
         url = config.get_endpoint(proxy) or session.get_endpoint(service_type=proxy, **place)
         session.get(url)
-        text = f"{address.shown(url)} names no version of an API: check it in the catalog"
-        raise LookupError(text) from error
+        raise LookupError(f"{address.shown(url)} names no API: check the catalog") from error
 
 
 def _unreachable(error: Exception) -> type[errors.PlacementError]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import shlex
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -52,8 +53,8 @@ class ShowAllocation(base.Lister):
         optional = ["consumer generation", "consumer types"] if parsed_args.long else []
         client = self.connect(optional=optional)
         columns, data = _shown(client, [parsed_args.uuid])
-        if not data and not name.is_uuid(parsed_args.uuid):
-            raise errors.InvalidInput([f"consumer {parsed_args.uuid!r} is not a UUID"])
+        if not data and (problem := _not_a_uuid(parsed_args.uuid)):
+            raise errors.InvalidInput([problem])
         if self.shows(parsed_args, "provider_name"):
             names = lookup.provider_names(client, [row[0] for row in data])
             columns, data = (*columns, "provider_name"), [(*row, names[row[0]]) for row in data]
@@ -296,8 +297,14 @@ _OLDER = (
 def _existing(client: api.Client, uuid: str) -> allocation.Consumer:
     consumer = client.show_allocations(uuid)
     if not consumer.allocations:
-        raise errors.PlacementError(f"No allocations for consumer '{uuid}'")
+        raise errors.PlacementError(_not_a_uuid(uuid) or f"No allocations for consumer '{uuid}'")
     return consumer
+
+
+def _not_a_uuid(text: str) -> str:
+    """The error for a consumer that is not a UUID, such as the name of a server; empty for one."""
+    show = f"openstack server show {shlex.quote(text)} -c id"
+    return "" if name.is_uuid(text) else f"consumer {text!r} is not a UUID; of a server: {show}"
 
 
 def _write(client: api.Client, consumers: Sequence[allocation.Consumer]) -> None:
