@@ -5,14 +5,13 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import shlex
 import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors, microversion
 from osc_placement.client import api_errors, lookup, retry
-from osc_placement.model import name
+from osc_placement.model import command_line, name
 from osc_placement.v1.common import arguments, base, services
 from osc_placement.v1.output import rows
 
@@ -303,7 +302,7 @@ def _existing(client: api.Client, uuid: str) -> allocation.Consumer:
 
 def _not_a_uuid(text: str) -> str:
     """The error for a consumer that is not a UUID, such as the name of a server; empty for one."""
-    show = f"openstack server show {shlex.quote(text)} -c id"
+    show = command_line.line("server show", text, options=[("-c", None), ("id", None)])
     return "" if name.is_uuid(text) else f"consumer {text!r} is not a UUID; of a server: {show}"
 
 

@@ -77,7 +77,7 @@ ERRORS: dict[str, str | tuple[str, ...]] = {
     f"resource provider allocation amend {UNUSED}": "At least one resource allocation",
     f"resource provider allocation amend {UNUSED} --allocation rp=unknown,VCPU=1"
     " --allocation nonsense": ("'unknown'", "'nonsense'"),
-    "resource provider allocation show vm-1": "of a server: openstack server show vm-1 -c id",
+    "resource provider allocation show vm-1": "of a server: openstack server show -c id vm-1",
     "resource provider allocation unset vm-1": "'vm-1' is not a UUID",
     CANDIDATES: "At least one --resource must be specified",
     f"{CANDIDATES} --group 1 --required HW_CPU_X86_AVX": "At least one --resource",
