@@ -23,8 +23,12 @@ LOG = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
+#: Who may read servers, ports, images and flavors of all projects.
+_NEEDED = "an admin of the project"
+
+
 class ServiceRefused(api_errors.ApiError):
-    """A service answered with an error status."""
+    """A service answered with an error status. Of a refused right, the log at -v has the rule."""
 
     #: The name of the service in messages.
     service = ""
@@ -34,6 +38,16 @@ class ServiceRefused(api_errors.ApiError):
     ) -> None:
         text = f"{self.service}, {method} {url.partition('?')[0]}: {detail}"
         super().__init__(status, text, method=method, url=url, **fields)
+        if status == 403:
+            LOG.info("%s refuses a request: %s", self.service, super().__str__())
+
+    def __str__(self) -> str:
+        return missing_right(self.service) if self.status == 403 else super().__str__()
+
+
+def missing_right(service: str, needed: str = _NEEDED) -> str:
+    """The sentence about requests that a policy refuses, the same for all of a service."""
+    return f"missing permission in {service}: by default this needs {needed} (the rules: -v)"
 
 
 def send(

@@ -63,10 +63,6 @@ class Nova(Protocol):
         """Send one GET. Errors: NovaRefused; PlacementError when nova cannot be reached."""
 
 
-#: Who may read servers, services and flavors of all projects.
-_NEEDED = "an admin of the project"
-
-
 @runtime_checkable
 class Login(Protocol):
     """What else a login, or its recording, shows of the cloud."""
@@ -81,10 +77,16 @@ class NovaRefused(service.ServiceRefused):
 
     service = "nova"
 
+
+class NovaHides(NovaRefused):
+    """Nova leaves a field out, without an error, because a policy rule does not show it."""
+
+    def __init__(self, hidden: str, url: str) -> None:
+        super().__init__(403, hidden, url=url)
+        self._hidden = hidden
+
     def __str__(self) -> str:
-        if self.status != 403:
-            return super().__str__()
-        return f"{super().__str__()}: by default this needs {_NEEDED}"
+        return self._hidden
 
 
 class SessionNova:
@@ -455,9 +457,9 @@ def why_hidden(present: Collection[str], field: str) -> str:
 
 
 def check_shown(present: Collection[str], url: str, field: str) -> None:
-    """Refuse an item without a field. Errors: NovaRefused with status 403."""
+    """Refuse an item without a field. Errors: NovaHides."""
     if text := why_hidden(present, field):
-        raise NovaRefused(403, text, url=url)
+        raise NovaHides(text, url)
 
 
 @contextlib.contextmanager
@@ -479,7 +481,7 @@ def missing(error: errors.PlacementError) -> str:
 
     The log at -v has the request and its rule.
     """
-    refused_by = getattr(error, "service", None) or "placement"
-    LOG.info("%s refuses a request: %s", refused_by, error)
-    needed = "the role admin or service" if refused_by == "placement" else _NEEDED
-    return f"missing permission in {refused_by}: by default this needs {needed} (the rules: -v)"
+    if isinstance(error, service.ServiceRefused):
+        return service.missing_right(error.service)
+    LOG.info("placement refuses a request: %s", error)
+    return service.missing_right("placement", "the role admin or service")

@@ -57,7 +57,7 @@ def servers(nova: api.Nova, **filters: str) -> list[values.Server]:
 def _check_shown(servers: Collection[values.Server]) -> None:
     hidden = next((server.hidden for server in servers if server.hidden), "")
     if hidden and not any(server.known for server in servers):
-        raise api.NovaRefused(403, hidden, url="/servers/detail")
+        raise api.NovaHides(hidden, "/servers/detail")
 
 
 def unread(servers: Iterable[values.Server]) -> list[str]:

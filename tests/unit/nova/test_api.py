@@ -196,11 +196,17 @@ def test_a_damaged_login_in_a_recording_is_an_error(login: object) -> None:
 
 
 @pytest.mark.parametrize("rule", ["os_compute_api:os-services:list", ""])
-def test_a_refusal_of_nova_names_the_role_that_it_needs(rule: str) -> None:
+def test_a_refusal_of_nova_names_the_role_that_it_needs(
+    rule: str, caplog: pytest.LogCaptureFixture
+) -> None:
     detail = f"Policy doesn't allow {rule} to be performed." if rule else "a proxy says no"
-    advice = ": by default this needs an admin of the project"
-    refused = api.NovaRefused(403, detail, url="/os-services")
-    assert str(refused) == f"nova, GET /os-services: {detail} (HTTP 403){advice}"
+    advice = "missing permission in nova: by default this needs an admin of the project"
+    with caplog.at_level("INFO"):
+        refused = api.NovaRefused(403, detail, url="/os-services")
+    assert str(refused) == f"{advice} (the rules: -v)"
+    assert caplog.messages == [
+        f"nova refuses a request: nova, GET /os-services: {detail} (HTTP 403)"
+    ]
     for status in (400, 401, 404, 500):
         assert advice not in str(api.NovaRefused(status, detail, url="/os-services"))
 

@@ -74,7 +74,7 @@ def test_nobody_has_a_role_that_is_not_there() -> None:
 @pytest.mark.parametrize(
     ("answer", "status", "text"),
     [
-        ({"error": {"message": "You are not authorized"}}, 403, "You are not authorized"),
+        ({"error": {"message": "You are not authorized"}}, 403, "missing permission in keystone"),
         ({"rolls": []}, 200, "lacks a field"),
         ({"roles": None}, 200, "lacks a field"),
     ],

@@ -49,7 +49,7 @@ def recorded() -> api.RecordedNova:
     ("status", "unknown"),
     [
         (404, f"the properties of image {IMAGE}: glance has it no more"),
-        (403, f"the properties of image {IMAGE}: glance, GET /images/{IMAGE}: no"),
+        (403, f"the properties of image {IMAGE}: missing permission in glance: by default"),
     ],
 )
 def test_a_server_without_its_image_has_a_request_with_doubts(status: int, unknown: str) -> None:
