@@ -166,9 +166,7 @@ openstack placement capacity show --flavor m1.large \\
         requests = self._requests
         titled = [(name, single.caveats) for name, single in requests.items()]
         titled += [(row.title, row.caveats) for row in answer.rows]
-        lines = [
-            f"Not checked for {name}: {text}" for name, caveats in titled for text in caveats.doubts
-        ]
+        lines = [f"Not checked for {name}: {text}" for name, own in titled for text in own.doubts]
         # The doubts of single counts stand above, with their titles.
         of_all = joined(dataclasses.replace(caveats, doubts=()) for _, caveats in titled)
         return [
@@ -208,18 +206,14 @@ openstack placement capacity show --flavor m1.large \\
         else:
             client, described = candidate.of_options(self, options)
             parameters = described if isinstance(described, list) else []
-            described_query = (
-                query.read_candidates(described) if isinstance(described, list) else described
-            )
-            queries = {_title(described_query): (described_query,)}
+            single = query.read_candidates(described) if isinstance(described, list) else described
+            queries = {_title(single): (single,)}
         counted: dict[str, Queries] = {}
         for title, several in queries.items():
-            unlimited = tuple(
-                dataclasses.replace(described_query, limit=None) for described_query in several
-            )
+            unlimited = tuple(dataclasses.replace(single, limit=None) for single in several)
             try:
-                for described_query in unlimited:
-                    _check_query(client, parameters or query.candidate_pairs(described_query))
+                for single in unlimited:
+                    _check_query(client, parameters or query.candidate_pairs(single))
             except api_errors.ApiError as error:
                 if error.status != 400 or not (
                     options is None or (options.text and _is_unknown(client, several[0]))

@@ -327,9 +327,7 @@ def _tables(facts: Sequence[Mapping[str, Any]]) -> list[tables.Table]:
     return [*answer, tables.Table("Commands for the changes", ("command",), commands)]
 
 
-def _host_aggregates(
-    explained: explain.ExplainedQuery, nova: Nova | None
-) -> dict[str, HostAggregate]:
+def _host_aggregates(main: explain.ExplainedQuery, nova: Nova | None) -> dict[str, HostAggregate]:
     """``{UUID: host aggregate}``: of nova's request, or read if the query has aggregates.
 
     Without the rights to list them, or with a nova before 2.41, the answer has no names.
@@ -338,9 +336,9 @@ def _host_aggregates(
     from osc_placement.workflows.cloud import observe
 
     listed: Sequence[HostAggregate] = ()
-    if explained.nova is not None:
-        listed = explained.nova.aggregates
-    elif nova is not None and observe.aggregates([explained.query]):
+    if main.nova is not None:
+        listed = main.nova.aggregates
+    elif nova is not None and observe.aggregates([main.query]):
         with contextlib.suppress(errors.PlacementError):
             listed = host_aggregates(nova)
     return {aggregate.uuid: aggregate for aggregate in listed}
@@ -499,11 +497,11 @@ def _failure_fact(failure: failures.Failure) -> dict[str, Any]:
 
 
 def _holder_fact(
-    holder: holders.RoomHolder, holding: Sequence[holders.RoomHolder]
+    holder: holders.RoomHolder, others: Sequence[holders.RoomHolder]
 ) -> dict[str, Any]:
     from osc_placement.workflows.explain.holders import audit
 
-    leaked = [other for other in holding if other.is_leaked and other.host == holder.host]
+    leaked = [other for other in others if other.is_leaked and other.host == holder.host]
     return {
         "section": "holder",
         "text": ", ".join(f"{amount} {name}" for name, amount in holder.amounts.items()),

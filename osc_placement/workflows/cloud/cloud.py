@@ -343,11 +343,7 @@ class Cloud:
             for uuid, item in consumers.items()
             if item.allocations != self.allocations.get(uuid, {})
         ]
-        kept = {
-            uuid: allocations
-            for uuid, allocations in self.allocations.items()
-            if uuid not in consumers
-        }
+        kept = {uuid: parts for uuid, parts in self.allocations.items() if uuid not in consumers}
         existing = {uuid: item for uuid, item in consumers.items() if item.allocations}
         self.allocations = {**kept, **{uuid: item.allocations for uuid, item in existing.items()}}
         self.generations = {

@@ -144,9 +144,7 @@ def query_of(
     unsuffixed: dict[str, int] = {}
     groups = []
     # The sources of allocations have them in different orders.
-    for uuid, resources in sorted(
-        allocations.items(), key=lambda share: (share[0] != root, share[0])
-    ):
+    for uuid, resources in sorted(allocations.items(), key=lambda it: (it[0] != root, it[0])):
         may_split = uuid == root or uuid not in base.tree[root]
         if may_split and unsuffixed.keys().isdisjoint(resources):
             unsuffixed |= resources

@@ -273,16 +273,14 @@ def _has_candidate(client: api.Client, request: ExplainedQuery) -> bool:
     return bool(client.list_allocation_candidates(pairs).requests)
 
 
-def _lost(explanation: Explanation, roots: Collection[str] = ()) -> Explanation:
-    """The explanation of a query for which Placement has only candidates of these root UUIDs.
+def _lost(answer: Explanation, roots: Collection[str] = ()) -> Explanation:
+    """The answer of a query for which Placement has only candidates of these root UUIDs.
 
     openstack-placement loses some candidates of several groups and of sharing providers.
     """
-    kept = tuple(name for name in explanation.candidates if explanation.uuids.get(name) in roots)
-    lost = dict.fromkeys((name for name in explanation.candidates if name not in kept), LOST)
-    return dataclasses.replace(
-        explanation, candidates=kept, not_counted={**explanation.not_counted, **lost}
-    )
+    kept = tuple(name for name in answer.candidates if answer.uuids.get(name) in roots)
+    lost = dict.fromkeys((name for name in answer.candidates if name not in kept), LOST)
+    return dataclasses.replace(answer, candidates=kept, not_counted={**answer.not_counted, **lost})
 
 
 def _proved(

@@ -255,33 +255,31 @@ def _requests(
         yield _Asked(dataclasses.replace(audited, code=FlavorCode.INVALID, reason=reason))
 
 
-def _ask(client: api.Client, question: _Asked) -> _Asked:
+def _ask(client: api.Client, sent: _Asked) -> _Asked:
     """The flavor with Placement's answers. Requests: one for each query."""
     answers: list[responses.Candidates | None] = []
-    for query in question.queries:
+    for query in sent.queries:
         pairs = candidate_pairs(query)
         try:
             answers.append(client.list_allocation_candidates(pairs))
         except (api_errors.TimedOut, api_errors.TooLarge) as error:
-            question = _unanswered(question, error)
+            sent = _unanswered(sent, error)
             answers.append(None)
         except api_errors.ApiError as error:
             if error.status == 504:
-                question = _unanswered(question, error)
+                sent = _unanswered(sent, error)
                 answers.append(None)
                 continue
             if error.status != 400:
                 raise
             # Another refusal, as of a conflict, may name traits that exist.
             _, _, unknown = error.detail.partition(_NO_SUCH_TRAIT)
-            own = observe.traits(question.queries).intersection(re.findall(r"\w+", unknown))
+            own = observe.traits(sent.queries).intersection(re.findall(r"\w+", unknown))
             texts = map(selector.requested_trait_message, sorted(own))
             reason = "; ".join(texts) or api_errors.one_line(error.detail)
-            refused = dataclasses.replace(
-                question.found, code=FlavorCode.UNKNOWN_NAME, reason=reason
-            )
+            refused = dataclasses.replace(sent.found, code=FlavorCode.UNKNOWN_NAME, reason=reason)
             return _Asked(refused)
-    return dataclasses.replace(question, answers=tuple(answers))
+    return dataclasses.replace(sent, answers=tuple(answers))
 
 
 def _with_unknown_traits(client: api.Client, answered: Sequence[_Asked]) -> Iterator[_Asked]:
@@ -291,21 +289,17 @@ def _with_unknown_traits(client: api.Client, answered: Sequence[_Asked]) -> Iter
     """
     # Placement always looks the traits of the root up.
     groups = {
-        id(question): candidate.CandidateQuery(query.groups)
-        for question in answered
-        for query, answer in zip(question.queries[:1], question.answers[:1], strict=True)
+        id(sent): candidate.CandidateQuery(query.groups)
+        for sent in answered
+        for query, answer in zip(sent.queries[:1], sent.answers[:1], strict=True)
         if answer and not answer.requests
     }
     unknown = selector.unknown_traits(client, sorted(observe.traits(groups.values())))
-    for question in answered:
-        own = (
-            observe.traits([groups[id(question)]]).intersection(unknown)
-            if id(question) in groups
-            else ()
-        )
+    for sent in answered:
+        own = observe.traits([groups[id(sent)]]).intersection(unknown) if id(sent) in groups else ()
         reason = "; ".join(map(selector.requested_trait_message, sorted(own)))
-        refused = dataclasses.replace(question.found, code=FlavorCode.UNKNOWN_NAME, reason=reason)
-        yield _Asked(refused) if own else question
+        refused = dataclasses.replace(sent.found, code=FlavorCode.UNKNOWN_NAME, reason=reason)
+        yield _Asked(refused) if own else sent
 
 
 def _unanswered(question: _Asked, error: Exception) -> _Asked:

@@ -77,9 +77,7 @@ def read(
     try:
         list_servers_on(nova, cloud, {node.host for node in nodes}, allocations.keys())
         of_moves = {
-            migration.server_uuid
-            for uuid, migration in cloud.migrations.items()
-            if uuid in allocations
+            move.server_uuid for uuid, move in cloud.migrations.items() if uuid in allocations
         }
         servers = find_servers(nova, of_moves - cloud.listed_servers.keys())
     except errors.PlacementError as error:
@@ -87,7 +85,7 @@ def read(
     cloud.set_servers({uuid: server for uuid, server in servers.items() if not server.is_deleted})
     return sorted(
         _holders(short, cloud),
-        key=lambda holder: (holder.host, [-n for n in holder.amounts.values()]),
+        key=lambda it: (it.host, [-n for n in it.amounts.values()]),
     ), []
 
 

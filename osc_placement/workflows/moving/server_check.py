@@ -72,12 +72,8 @@ def _checked(server: values.Server, case: Case | str) -> CheckedServer:
     by_way = {way: dataclasses.replace(case, way=way, source_fails=True) for way in WAYS}
     return CheckedServer(
         server,
-        {way: verdict.refusal(verdicts) for way, verdicts in by_way.items()},
-        {
-            way: rule
-            for way, verdicts in by_way.items()
-            if (rule := verdict.refusing_rule(verdicts))
-        },
+        {way: verdict.refusal(own) for way, own in by_way.items()},
+        {way: rule for way, own in by_way.items() if (rule := verdict.refusing_rule(own))},
     )
 
 

@@ -190,7 +190,7 @@ def _own(consumer: allocation.Consumer | None) -> dict[str, responses.ProviderAl
 def of_tables(tables: local.TableReading, *, owners: bool) -> Readings:
     """The readings of one moment, from Placement's own tables."""
     readings = Readings()
-    by_consumer: dict[str, dict[str, responses.ProviderAllocation]] = {}
+    shares: dict[str, dict[str, responses.ProviderAllocation]] = {}
     for item in tables.providers():
         uuid = item["uuid"]
         readings.listed[uuid] = Provider(
@@ -205,13 +205,11 @@ def of_tables(tables: local.TableReading, *, owners: bool) -> Readings:
             },
             item["traits"],
             item["aggregates"],
-            by_consumer.setdefault(uuid, {}),
+            shares.setdefault(uuid, {}),
             item["modified"],
         )
     for provider_uuid, consumer_uuid, generation, amounts in tables.allocations():
-        by_consumer[provider_uuid][consumer_uuid] = responses.ProviderAllocation(
-            amounts, generation
-        )
+        shares[provider_uuid][consumer_uuid] = responses.ProviderAllocation(amounts, generation)
     if owners:
         holding = readings.by_consumer()
         for uuid, generation, project, user, kind in tables.consumers():
