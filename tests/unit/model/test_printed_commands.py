@@ -38,7 +38,7 @@ from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.v1.common import plan_command
 from osc_placement.v1.moving import balance
 from osc_placement.v1.repair import migration
-from osc_placement.v1.resources import provider
+from osc_placement.v1.resources import allocation, provider
 from osc_placement.workflows.cloud import (
     guest_search,
     named_aggregates,
@@ -285,6 +285,7 @@ CASES: dict[str, Case] = {
     "v1.common.plan_command:plan_command": lambda name: plan_command.plan_command("undo", name),
     "v1.moving.balance:_command": balanced,
     "v1.repair.migration:RunMigrations._command_again": migrations,
+    "v1.resources.allocation:_not_a_uuid": lambda name: allocation._not_a_uuid(name),
     "v1.resources.provider:_next_step": lambda name: provider._next_step(
         Fake(),
         UUID,
