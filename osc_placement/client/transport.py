@@ -75,17 +75,17 @@ _BEFORE_SENDING = (
 )
 
 
-class _Told(logging.Filter):
-    """Drops what the error of a request tells: a traceback for a damaged header, and a warning."""
+class _Reported(logging.Filter):
+    """Drops what the error of a request says: the traceback of a damaged header, and a warning."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         record.exc_info = None
-        is_told = record.name.startswith("keystoneauth") and record.levelno >= logging.WARNING
-        return not is_told or LOG.isEnabledFor(logging.DEBUG)
+        is_reported = record.name.startswith("keystoneauth") and record.levelno >= logging.WARNING
+        return not is_reported or LOG.isEnabledFor(logging.DEBUG)
 
 
 for _name in ("urllib3.connection", "keystoneauth.discover"):
-    logging.getLogger(_name).addFilter(_Told())
+    logging.getLogger(_name).addFilter(_Reported())
 
 
 class Identity(NamedTuple):
