@@ -112,7 +112,7 @@ def _adapter(connection: Any, proxy: str) -> Any:
     """
     try:
         return getattr(connection, proxy)
-    except Exception as error:
+    except Exception as error:  # As in `_send_once`.
         config, session = connection.config, connection.session
         place = {"interface": config.get_interface(proxy), "region_name": config.get_region_name()}
         url = config.get_endpoint(proxy) or session.get_endpoint(service_type=proxy, **place)

@@ -163,12 +163,12 @@ openstack allocation candidate explain \\
         request = self._request(parsed_args)
         nova = services.optional_nova(self, no_nova=request.no_nova)
         compute = compute_nodes.read_server_hosts(nova)
-        client, requests, told = self._queries(request, compute, nova)
+        client, requests, logs = self._queries(request, compute, nova)
         if not requests:
             # The logs do not have the query.
-            told = told.completed(None, "")
-            self.exit_code, self.summary = services.NOT_CHECKED, list(told.lines())
-            return self._shown(told.facts())
+            logs = logs.completed(None, "")
+            self.exit_code, self.summary = services.NOT_CHECKED, list(logs.lines())
+            return self._shown(logs.facts())
         main = requests[0]
         of_newest = main.nova and (main.nova, main.nova.second)
         requests = [
@@ -185,10 +185,10 @@ openstack allocation candidate explain \\
             requests, answers = explain.united(requests, answers)
             main = requests[0]
             if request.at is None:
-                told = told.completed(answers[0], "now")
+                logs = logs.completed(answers[0], "now")
             else:
                 answer, time, then = past.since_snapshot(request.at, cloud, answers[0], context)
-                told = told.completed(answer, f"at {time}", then)
+                logs = logs.completed(answer, f"at {time}", then)
             held, problems = holders.read(client, answers[0].short, context, compute, nova)
         caveats = main.nova.caveats if main.nova else Caveats()
         caveats += Caveats(compute.not_checked, tuple(problems)) + answers[0].open
@@ -205,10 +205,10 @@ openstack allocation candidate explain \\
             strict=request.strict,
             only_placement=request.no_nova or (main.nova is None and nova is None),
         )
-        self.summary = [*told.lines(), *_summary(client.target, requests, answers, caveats)]
+        self.summary = [*logs.lines(), *_summary(client.target, requests, answers, caveats)]
         # Without --host, only leaked allocations are shown.
         shown = [holder for holder in held if request.hosts or holder.is_leaked]
-        return self._shown([*told.facts(), *_facts(requests, answers, caveats, aggregates, shown)])
+        return self._shown([*logs.facts(), *_facts(requests, answers, caveats, aggregates, shown)])
 
     def _shown(self, rows_of_answer: Iterable[Mapping[str, Any]]) -> base.Rows:
         """The rows, and their tables."""
