@@ -41,7 +41,7 @@ class ComputeState(forms.JsonObject):
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class AggregatesState(forms.JsonObject):
-    """What nova's host aggregates say of a host, by its name in nova; "" is no compute host.
+    """What nova's host aggregates say of a host, by its name in nova.
 
     ``members`` is ``{aggregate uuid: whether the host is in it}``, and ``metadata`` is ``{key: its
     values in all aggregates of the host}``.

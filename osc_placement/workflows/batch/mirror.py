@@ -26,6 +26,7 @@ from osc_placement.plan.reasons import Code, Reason
 from osc_placement.workflows.cloud import facts, source
 from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.cloud.compute_nodes import (
+    ComputeStates,
     aggregates_state,
     host_names,
     unknown_hosts,
@@ -95,6 +96,8 @@ class _Mirror:
     def __init__(self, snapshot: Cloud, request: MirrorRequest) -> None:
         self._snapshot, self._request = snapshot, request
         self._decisions: dict[str, _Decision] = collections.defaultdict(_Decision)
+        pairs = ((node, snapshot.provider_of(node)) for node in snapshot.hosts.nodes)
+        self._hosts = {item.uuid: node.host for node, item in pairs if item is not None}
 
     def items(self) -> Iterator[change.Change[Any] | change.Skipped]:
         """All changes and skipped changes, in any order."""
@@ -220,7 +223,7 @@ class _Mirror:
                 memberships.Aggregates(after),
                 item.generation,
                 _moves(decision),
-                precondition=change.Precondition(aggregates=self._in_nova(item.uuid, after)),
+                precondition=self._as_planned(item, after),
             )
         if decision.stale:
             yield change.Skipped(
@@ -237,9 +240,13 @@ class _Mirror:
             reason = f"in {_joined(decision.right.values())}"
             yield change.Skipped(_KIND, subject, state, state, reason, unchanged=True)
 
-    def _in_nova(self, uuid: str, members: Iterable[str]) -> change.AggregatesState:
-        node = self._snapshot.compute_nodes.get(uuid)
-        return aggregates_state(self._snapshot.aggregates, node.host if node else "", members)
+    def _as_planned(self, item: provider.Provider, members: Iterable[str]) -> change.Precondition:
+        """What nova must still say: the aggregates of a host, or that it has no such node."""
+        cloud = self._snapshot
+        host = self._hosts.get(item.uuid)
+        if host is None:
+            return change.Precondition(host=ComputeStates(cloud.hosts).of(item.name, item.uuid))
+        return change.Precondition(aggregates=aggregates_state(cloud.aggregates, host, members))
 
     def _in_none(self) -> Iterator[change.Skipped]:
         """The requested hosts that are in none of the requested aggregates."""

@@ -166,3 +166,21 @@ def test_a_stored_plan_is_not_made_where_nova_has_changed_the_host_aggregate(
     assert openstack.target.state() == before
     assert cloud(planned).run(openstack, apply).code == 0
     assert openstack.target.state() != before
+
+
+@fixtures.ON_ONE_TARGET
+def test_a_stored_plan_removes_no_provider_of_which_nova_has_a_node_now(
+    openstack: shell.OpenStack,
+) -> None:
+    def cloud(*, is_node: bool) -> State:
+        built = testing.Cloud().compute("one", VCPU=8).host("two", VCPU=8, aggregates=["ssd"])
+        return State((built.node("two") if is_node else built).aggregate("ssd", ["one"]))
+
+    cloud(is_node=False).arrange(openstack)
+    options = "--prune --provider two --allow many --allow recorded-nova --dry-run"
+    save = f"{MIRROR} {options} --plan-out plan.json"
+    assert cloud(is_node=False).run(openstack, save).code == 0
+    apply = "placement plan apply plan.json --allow recorded-nova"
+    outcome = cloud(is_node=True).run(openstack, apply)
+    assert outcome.code == 7, outcome
+    assert "nova has a compute node of it now" in one_line(outcome.stdout), outcome
