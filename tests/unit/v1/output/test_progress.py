@@ -44,10 +44,9 @@ def written(
 
 def test_without_a_terminal_a_line_per_minute_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     assert written(monkeypatch, 0.1, 200, 200, "reading providers") == []
-    assert written(monkeypatch, 1.0, 200, 200, "reading providers") == [
-        "reading providers: 60 of 200, 1.0/s, about 2 min left",
-        "reading providers: 120 of 200, 1.0/s, about 80 s left",
-        "reading providers: 180 of 200, 1.0/s, about 20 s left",
+    assert written(monkeypatch, 1.0, 180, 180, "reading providers") == [
+        "reading providers: 60 of 180, 1.0/s, about 2 min left",
+        "reading providers: 120 of 180, 1.0/s, about 60 s left",
     ]
     assert written(monkeypatch, 0.0625, 960, 10_000, "applying") == [
         "applying: 960 of 10000, 16/s, about 9 min left"

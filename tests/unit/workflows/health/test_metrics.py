@@ -77,7 +77,11 @@ def test_the_figures_are_those_of_placement() -> None:
     document = testing.sample_cloud("12-hosts")
     values = parsed(
         metrics.text(
-            metrics.read(services(), CONTEXT, metrics.Details(["CUSTOM_X", "COMPUTE_NODE"]))
+            metrics.read(
+                services(),
+                CONTEXT,
+                metrics.Details(["CUSTOM_X", "COMPUTE_NODE"], per_consumer=True),
+            )
         )
     )
     names = {uuid: item["name"] for uuid, item in document["providers"].items()}
@@ -107,6 +111,12 @@ def test_the_figures_are_those_of_placement() -> None:
         for key, row in rows.items()
     }
     assert values["consumers"] == {(): len(document["consumers"])}
+    assert values["resource_provider_allocations"] == {
+        (names[provider], name, uuid): amount
+        for uuid, consumer in document["consumers"].items()
+        for provider, resources in consumer["allocations"].items()
+        for name, amount in resources.items()
+    }
     assert set(values["provider_trait"]) == {
         (item["name"], roots[item["name"]], trait)
         for item in document["providers"].values()
@@ -225,7 +235,8 @@ class Quotas:
         return {"quota_set": {"cores": 20, "ram": -1, "instances": 10}}
 
 
-def test_projects_have_their_usage_and_their_quotas() -> None:
+@pytest.mark.parametrize("is_service", [False, True])
+def test_projects_have_their_usage_and_their_quotas(*, is_service: bool) -> None:
     document = testing.sample_cloud("12-hosts")
     used: dict[tuple[str, str], int] = {}
     for consumer in document["consumers"].values():
@@ -236,7 +247,10 @@ def test_projects_have_their_usage_and_their_quotas() -> None:
     projects = sorted({project for project, _ in used})
     nova = Quotas()
     details = metrics.Details(projects=True, quotas=nova)
-    values = parsed(metrics.text(metrics.read(services(), CONTEXT, details)))
+    read = services()
+    if is_service:
+        read.client.transport.local = lambda: None
+    values = parsed(metrics.text(metrics.read(read, CONTEXT, details)))
     assert values["project_usage"] == used
     assert sorted(nova.paths) == [f"/os-quota-sets/{project}" for project in projects]
     assert values["project_quota"][projects[0], "cores"] == 20

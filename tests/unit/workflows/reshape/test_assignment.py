@@ -317,6 +317,13 @@ def check_misfits(answer: Impossible, question: Question) -> None:
     assert not any(fit(misfits - {consumer}) for consumer in misfits)
 
 
+@pytest.mark.parametrize("count", [2, 3, 4])
+def test_consumers_that_differ_only_in_their_uuid_equal_brute_force(count: int) -> None:
+    for totals in itertools.product((1, 2, 3, 4), (1, 2, 3), (1, 2)):
+        targets = [gpu(name, total) for name, total in zip("abc", totals, strict=True)]
+        check((open_to_all(instances([1] * count), targets), merged(targets), None))
+
+
 @hypothesis.settings(max_examples=150)
 @hypothesis.given(questions())
 def test_the_answer_equals_brute_force(question: Question) -> None:
