@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from osc_placement import testing
 from osc_placement.testing.cloud import uuid_of
 from tests.support.clouds import compute_services
@@ -46,7 +48,7 @@ def unlisted(state: str) -> State:
     )
 
 
-def staying(node: str = "", **fields: str) -> testing.Cloud:
+def staying(node: str = "", **fields: Any) -> testing.Cloud:
     """``full`` has a server that nova does not migrate, ``free`` one that it does."""
     made = hosts(*THREE).guest("known", "full", 3, **fields).guest("movable", "free", 3)
     (full, *_) = made.nova()["GET /v2.1/os-hypervisors/detail"]["hypervisors"]
@@ -90,6 +92,7 @@ STATES = {
     "rescued": State(staying(vm_state="rescued")),
     "rebooting": State(staying(task_state="rebooting")),
     "ironic": State(staying("ironic")),
+    "shut down inside": State(staying(power_state=4)),
 }
 SMALL, LARGE = "servers of 3 and 6", uuid_of("large")
 GONE = f"traits, zones and aggregates of server {uuid_of('gone')}, which nova does not list:"
@@ -162,6 +165,9 @@ TABLE = [
     Row(f"{CHECK} full", "rescued", 3, stays("a server that is rescued")),
     Row(f"{CHECK} full", "rebooting", 3, stays("it while its task is rebooting")),
     Row(f"{CHECK} full", "ironic", 3, stays("a server of an Ironic node")),
+    Row(f"{CHECK} full", "shut down inside", 0,
+        {"answer": "yes", "notes": (f"server {KNOWN}: not live, because its guest does not run",
+                                    "nova moves it only cold; cold: openstack server migrate")}),
     Row(f"{CHECK} full free --max-count 2", "rescued", 0, {"answer": "yes", "hosts": ["free"]}),
     Row(f"{CHECK} full --max-count 1", "rescued", 3, {"answer": "no", "hosts": ["full"]}),
     Row("placement capacity show --resource VCPU=1 --keep 1", "rescued", 0,
