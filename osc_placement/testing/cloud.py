@@ -103,22 +103,30 @@ class Cloud:
         of a list.
         """
         self._check_new(name, "providers")
-        for key, value in inventories.items():
-            if not isinstance(value, int | Mapping):
-                raise TypeError(f"{name}: {key}={value!r} is not a total or a mapping of fields")
+        offered = _inventories(name, inventories)
         for names in (traits, aggregates):
             if isinstance(names, str):
                 raise TypeError(f"{name}: {names!r} is not a list: write [{names!r}]")
         self._document["providers"][uuid_of(name)] = {
             "name": name,
             "parent": parent and uuid_of(parent),
-            "inventories": {
-                key: {"total": value} if isinstance(value, int) else dict(value)
-                for key, value in inventories.items()
-            },
+            "inventories": offered,
             "traits": list(traits),
             "aggregates": [uuid_of(aggregate) for aggregate in aggregates],
         }
+        return self
+
+    def change(self, name: str, **inventories: int | Mapping[str, Any] | None) -> Self:
+        """Add inventories to a provider, or replace them; None removes one.
+
+        Errors: ValueError for a name that the cloud does not have, TypeError as of ``host``.
+        """
+        if uuid_of(name) not in self._document["providers"]:
+            raise ValueError(f"the cloud has no provider with the name {name}")
+        offered = self._document["providers"][uuid_of(name)]["inventories"]
+        for key, value in inventories.items():
+            offered.pop(key, None)
+            offered |= {} if value is None else _inventories(name, {key: value})
         return self
 
     def child(self, parent: str, name: str, **options: Any) -> Self:
@@ -151,11 +159,13 @@ class Cloud:
     def instance(self, name: str, /, node: str | None = None, **fields: Any) -> Self:
         """Add a server of nova on a node; ``server`` adds its allocations. See ``nova.server``.
 
-        The field ``name`` is another display name.
+        The field ``name`` is another display name; one with the status DELETED or
+        SOFT_DELETED is listed only with ``deleted=true``.
         """
         place = {"host": self._hosts[node], "node": node} if node else {}
         shown = {"name": name, **place, **fields}
-        self._nova["servers"].append(nova.server(uuid_of(name), **shown))
+        deleted = "deleted " if shown.get("status") in ("DELETED", "SOFT_DELETED") else ""
+        self._nova[f"{deleted}servers"].append(nova.server(uuid_of(name), **shown))
         return self
 
     def compute(self, *names: str, service: Any = None, **options: Any) -> Self:
@@ -173,6 +183,20 @@ class Cloud:
             self._nova[kind] = [
                 item for item in self._nova[kind] if not gone.items() <= item.items()
             ]
+        return self
+
+    def cell_down(self, *nodes: str) -> Self:
+        """The cell of these nodes is down: nova shows none of them, and no host of its servers."""
+        hosts, shown = {self._hosts[node] for node in nodes}, "binary host id tenant_id created"
+        for kind, field in (("services", "host"), ("servers", nova.FIELDS["host"])):
+            for item in self._nova[kind]:
+                if item.get(field) in hosts:
+                    for key in item.keys() - shown.split():
+                        del item[key]
+                    item["status"] = "UNKNOWN"
+        self._nova["hypervisors"] = [
+            node for node in self._nova["hypervisors"] if node["service"]["host"] not in hosts
+        ]
         return self
 
     def guest(self, name: str, node: str, vcpus: int = 1, **fields: Any) -> Self:
@@ -211,6 +235,16 @@ class Cloud:
     def document(self) -> dict[str, Any]:
         """The document, complete. Errors: DocumentInvalid."""
         return complete(self._document)
+
+
+def _inventories(name: str, inventories: Mapping[str, Any]) -> dict[str, dict[str, Any]]:
+    for key, value in inventories.items():
+        if not isinstance(value, int | Mapping):
+            raise TypeError(f"{name}: {key}={value!r} is not a total or a mapping of fields")
+    return {
+        key: {"total": value} if isinstance(value, int) else dict(value)
+        for key, value in inventories.items()
+    }
 
 
 def complete(document: Mapping[str, Any]) -> dict[str, Any]:

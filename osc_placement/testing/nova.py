@@ -24,6 +24,7 @@ PATHS = {
     "services": "os-services",
     "hypervisors": "os-hypervisors/detail",
     "servers": "servers/detail",
+    "deleted servers": "servers/detail?deleted=true",
     "migrations": "os-migrations",
     "flavors": "flavors/detail",
     "aggregates": "os-aggregates",
@@ -88,4 +89,7 @@ def aggregate(
 
 def answers(**listings: Iterable[Mapping[str, Any]]) -> dict[str, Any]:
     """The answers of listings by the name of each, such as ``servers`` and ``hypervisors``."""
-    return {f"GET /v2.1/{PATHS[name]}": {name: list(listed)} for name, listed in listings.items()}
+    return {
+        f"GET /v2.1/{PATHS[name]}": {name.split()[-1]: list(listed)}
+        for name, listed in listings.items()
+    }

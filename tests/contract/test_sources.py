@@ -126,10 +126,8 @@ def servers_of(draw: random.Random, base: state.CloudState, roots: list[str]) ->
         nova_kit.aggregate(number, f"a{number}", uuid, draw.sample(hosts, min(2, len(hosts))))
         for number, uuid in enumerate([*base.with_aggregate, embedded.uuid_of("aggregate")])
     ]
-    return {
-        **nova_kit.answers(servers=listed, migrations=moves, aggregates=aggregates),
-        "GET /v2.1/servers/detail?deleted=true": {"servers": []},
-    }
+    answers = {"servers": listed, "deleted servers": [], "migrations": moves}
+    return nova_kit.answers(aggregates=aggregates, **answers)
 
 
 def nova_of(

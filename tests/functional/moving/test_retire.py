@@ -88,17 +88,17 @@ MOVED = (
     .node("old")
     .migration("move", "server", "old", "new", migration_type="migration", status="confirmed")
 )
-DELETED = "GET /v2.1/servers/detail?all_tenants=1"
+SERVERS = "GET /v2.1/servers/detail"
 STATES = {
     **{name: needed[0] for name, needed in NEEDED.items()},
     "evacuated": EVACUATED,
     # "compute service delete" takes the provider with it; nova keeps what was there.
-    "deleted": State(MOVED.delete_service("old"), {f"{DELETED}&deleted=true": {"servers": []}}),
-    "deleted servers are not recorded": State(new_alone()),
+    "deleted": State(MOVED.delete_service("old")),
+    "deleted servers are not recorded": State(new_alone(), {f"{SERVERS}?deleted=true": None}),
     "no migrations": State(
         new_alone(),
         {
-            f"{DELETED}&host=nova-old&deleted=true": {
+            f"{SERVERS}?host=nova-old&deleted=true": {
                 "servers": [nova.server(SERVER, host="nova-old", node="old", status="DELETED")]
             }
         },
