@@ -633,6 +633,8 @@ def why_in_doubt(server: values.Server, move: values.Migration) -> Reason:
 def _why_absent(server: values.Server) -> Reason:
     if server.vm_state == "shelved_offloaded":
         return OFFLOADED
+    if not server.known and not server.hidden:
+        return CELL_DOWN
     if not server.host:
         return NO_HOST
     text = _NO_NODE.format(node=server.node, host=server.host)
