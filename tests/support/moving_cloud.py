@@ -11,27 +11,21 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import functools
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from osc_placement.model import provider
-from osc_placement.nova import values
+from osc_placement import testing
+from osc_placement.nova import api as nova_api, servers as nova_servers, values
+from osc_placement.testing import nova, uuid_of
 from osc_placement.workflows.cloud import server_moves
 from osc_placement.workflows.cloud.cloud import Cloud
+from tests.support.clouds import read
 
 SOURCE, DESTINATION, OTHER = "cmp-1", "cmp-2", "cmp-3"
 HOSTS = (SOURCE, DESTINATION, OTHER)
-SERVER, MIGRATION = "b0000000-0000-0000-0000-000000000001", "c0000000-0000-0000-0000-000000000001"
+SERVER, MIGRATION = uuid_of("vm"), uuid_of("move")
 START, LATER = "2026-01-01T10:00:00Z", "2026-01-01T12:00:00Z"
-
-
-def node(host: str) -> values.ComputeNode:
-    """The compute node of a host; its provider has the same UUID and name."""
-    return values.ComputeNode(provider_uuid(host), host, host)
-
-
-def provider_uuid(host: str) -> str:
-    return f"a0000000-0000-0000-0000-{int(host.rpartition('-')[2]):012d}"
 
 
 class Step(NamedTuple):
@@ -167,73 +161,70 @@ class View:
         """Everything but the truth."""
         return (self.type, *self.step[:6])
 
-    def reading(self, source: str = SOURCE, destination: str = DESTINATION) -> Cloud:
-        """The reading of a cloud of ``HOSTS`` with this one server."""
-        return reading([server_of(self, SERVER, MIGRATION, source, destination)])
+    def reading(self, base: Cloud | None = None, **migration: Any) -> Cloud:
+        """The reading of a cloud with this one server; with other fields of its migration."""
+        return reading([Moving(self, migration=migration)], base)
 
 
 class Moving(NamedTuple):
-    """A server of a cloud, its migration, and the allocations of the consumers of both."""
+    """A server of this name that moves; its migration has other fields than the view says."""
 
-    server: values.Server
-    migration: values.Migration | None
-    allocations: dict[str, dict[str, dict[str, int]]]
+    view: View
+    source: str = SOURCE
+    destination: str = DESTINATION
+    name: str = "vm"
+    move: str = "move"
+    migration: dict[str, Any] = {}
 
 
-def server_of(
-    view: View, server_uuid: str, migration_uuid: str, source: str, destination: str
-) -> Moving:
-    """The server of a view that moves from ``source`` to ``destination``."""
-    step, host_of = view.step, {"s": source, "d": destination, "": None}
-    host = host_of[step.host]
-    server = values.Server(
-        server_uuid,
-        name=f"vm-{server_uuid[-4:]}",
-        host=host,
-        node=host,
-        vm_state=step.vm,
-        task_state=step.task,
-        power_state=1,
-        updated=START,
-        created=START,
+def hosts(*names: str, **fields: Any) -> testing.Cloud:
+    """A cloud of compute hosts without servers."""
+    return testing.Cloud().compute(*names, **{"traits": ["COMPUTE_NODE"], "VCPU": 64, **fields})
+
+
+@functools.cache
+def _read(names: tuple[str, ...]) -> Cloud:
+    return read.read(hosts(*names))
+
+
+def reading(moves: list[Moving], base: Cloud | None = None) -> Cloud:
+    """What nova and Placement show of these servers; ``base`` is the reading of other hosts."""
+    servers, migrations = list[values.Server](), list[values.Migration]()
+    allocations: dict[str, dict[str, dict[str, int]]] = {}
+    for moving in moves:
+        step, ends = moving.view.step, {"s": moving.source, "d": moving.destination}
+        servers.append(_server(moving.name, ends.get(step.host), step.vm, step.task))
+        if step.status is not None:
+            names = moving.move, moving.name, moving.source, moving.destination
+            fields = {"migration_type": moving.view.type, "status": step.status}
+            migrations.append(_migration(*names, tuple({**fields, **moving.migration}.items())))
+        for name, keys in ((moving.name, step.server), (moving.move, step.migration)):
+            if keys:
+                allocations[uuid_of(name)] = {uuid_of(ends[key]): {"VCPU": 1} for key in keys}
+    return dataclasses.replace(
+        base or _read(HOSTS),
+        servers={item.uuid: item for item in servers},
+        migrations={item.uuid: item for item in migrations},
+        allocations=allocations,
     )
-    migration = None
-    if step.status is not None:
-        migration = values.Migration(
-            migration_uuid,
-            server_uuid,
-            view.type,
-            step.status,
-            source,
-            source,
-            destination,
-            destination,
-            updated=START,
-        )
-    amounts = {"VCPU": 1}
-    parts_of = {
-        server_uuid: {provider_uuid(host_of[key] or ""): amounts for key in step.server},
-        migration_uuid: {provider_uuid(host_of[key] or ""): amounts for key in step.migration},
-    }
-    return Moving(server, migration, {uuid: parts for uuid, parts in parts_of.items() if parts})
 
 
-def reading(servers: list[Moving], hosts: tuple[str, ...] = HOSTS) -> Cloud:
-    """A cloud with these servers, each host with one compute node and one provider."""
-    providers = [
-        provider.Provider(provider_uuid(host), host, 1, provider_uuid(host)) for host in hosts
-    ]
-    return Cloud(
-        values.Hosts(
-            tuple(map(node, hosts)),
-            tuple(map(values.ComputeService, hosts)),
-            frozenset(hosts),
-        ),
-        provider.by_uuid(providers),
-        servers={moving.server.uuid: moving.server for moving in servers},
-        migrations={one.migration.uuid: one.migration for one in servers if one.migration},
-        allocations={uuid: parts for one in servers for uuid, parts in one.allocations.items()},
-    )
+@functools.cache
+def _server(name: str, host: str | None, vm: str, task: str | None) -> values.Server:
+    state = {"vm_state": vm, "task_state": task, "created": START, "updated": START}
+    shown = nova.server(uuid_of(name), name=name, host=host, node=host, **state)
+    (server,) = nova_servers.servers(nova_api.RecordedNova(nova.answers(servers=[shown]), ""))
+    return server
+
+
+@functools.cache
+def _migration(
+    name: str, server: str, source: str, destination: str, fields: tuple[tuple[str, Any], ...]
+) -> values.Migration:
+    kit = hosts(source, destination)
+    kit.migration(name, server, source, destination, **{"updated_at": START, **dict(fields)})
+    (migration,) = nova_servers.migrations(nova_api.RecordedNova(kit.nova(), ""))
+    return migration
 
 
 def views() -> Iterator[View]:

@@ -69,3 +69,13 @@ def before(item: Item) -> dict[str, change.Value]:
 def after(item: Item) -> dict[str, change.Value]:
     """The facts after a change, as JSON rows show them."""
     return {fact.key: fact.after for fact in registry.facts(item.kind, item.before, item.after)}
+
+
+def amounts(item: Item) -> dict[str, dict[str, Any]]:
+    """``{provider: {class: amount}}`` after a change of allocations."""
+    by_provider: dict[str, dict[str, Any]] = {}
+    for key, value in after(item).items():
+        provider, _, resource_class = key.rpartition(":")
+        if isinstance(value, int) and provider:
+            by_provider.setdefault(provider, {})[resource_class] = value
+    return by_provider

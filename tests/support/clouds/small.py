@@ -1,102 +1,125 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small snapshots: hosts ``a``, ``b`` (with a network card) and ``c``, and a sharing provider.
+"""A small cloud of the kit for tests of allocations, and its audit.
 
-A node's name is its host with a dot; its UUID is ``n-`` and its name. ``nfs`` shares disks with
-``a.`` and ``b.``. Each host has 8 VCPU, 8192 MEMORY_MB and 100 DISK_GB; ``b.`` has 8 PCPU too.
+Hosts ``a``, ``b`` (with PCPU and a network card ``nic``) and ``c``; ``nfs`` shares disks with ``a``
+and ``b``, and ``gone`` has no compute node. Nova's names of the hosts are ``nova-a``, ...
 """
 
 from __future__ import annotations
 
+import copy
+import string
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import Any, Self
 
-from osc_placement.model import inventory, provider
-from osc_placement.nova import values
-from osc_placement.nova.flavor import Flavor
-from osc_placement.workflows.cloud.cloud import Cloud, Owner
+from osc_placement import testing
+from osc_placement.testing import uuid_of
+from osc_placement.workflows.repair.allocations import audit
+from osc_placement.workflows.repair.allocations.repair import AllocationFinding
+from tests.support import plans
+from tests.support.clouds import read
 
-NODES = tuple(values.ComputeNode(f"n-{host}.", f"{host}.", host) for host in "abc")
-CHILD = provider.Provider("u-nic", "b.:nic", 0, root_uuid="n-b.", parent_uuid="n-b.")
-SHARE = provider.Provider("u-nfs", "nfs", 0, root_uuid="u-nfs")
-STALE = provider.Provider("n-gone.", "gone.", 0, root_uuid="n-gone.")
-PROVIDERS = (
-    *(provider.Provider(node.uuid, node.hostname, 3, node.uuid) for node in NODES),
-    CHILD,
-    SHARE,
-    STALE,
-)
 OFFERED = {"VCPU": 8, "MEMORY_MB": 8192, "DISK_GB": 100}
-OFFERS: Mapping[str, Mapping[str, int]] = {
-    "n-a.": OFFERED,
-    "n-b.": {**OFFERED, "PCPU": 8},
-    "n-c.": OFFERED,
-    "n-gone.": OFFERED,
-    "u-nic": {"NET_BW_EGR_KILOBIT_PER_SEC": 1000},
-    "u-nfs": {"DISK_GB": 1000},
-}
-SMALL = Flavor(vcpus=1, ram=512, disk=10)
-USES = {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 10}
-LONG_AGO = "2020-01-01T00:00:00Z"
+CPUS, DISK = {"VCPU": 1, "MEMORY_MB": 512}, {"DISK_GB": 10}
+USES = {**CPUS, **DISK}
+CONSUMERS = {uuid_of(name): name for name in string.ascii_lowercase}
+Places = str | Mapping[str, Mapping[str, int]]
+LONG_AGO, JUST_NOW = "2020-01-01T00:00:00Z", "2025-12-31T23:59:50Z"
+SIZE = {"vcpus": 1, "ram": 512, "disk": 10}
+IMAGE: dict[str, Any] = {"image": {"id": "an image", "properties": {}}}
+#: Fields of servers: nova hides the image's properties; a flavor; a flavor with pinned CPUs.
+HIDDEN: dict[str, Any] = {"image": {"id": "an image"}}
+LARGE = {"vcpus": 2, "ram": 1024, "disk": 20}
+PINNED: dict[str, Any] = {"extra_specs": {"hw:cpu_policy": "dedicated"}}
+VOLUMES = {"os-extended-volumes:volumes_attached": [{"id": "a volume"}]}
+DELETED = {"vm_state": "deleted", "status": "DELETED"}
 
 
-def server(host: str | None = "a", uuid: str = "s", **fields: Any) -> values.Server:
-    """An active server with the flavor SMALL."""
-    defaults: dict[str, Any] = {
-        "name": f"vm-{uuid}",
-        "project_id": "p",
-        "user_id": "u",
-        "host": host,
-        "node": f"{host}." if host else None,
-        "vm_state": "active",
-        "status": "ACTIVE",
-        "flavor": SMALL,
-        "image_properties": {},
-        "created": LONG_AGO,
-        "updated": LONG_AGO,
-    }
-    return values.Server(uuid, **{**defaults, **fields})
+class Small(testing.Cloud):
+    """The cloud without servers. An inventory is at least what is allocated, as in Placement."""
+
+    def __init__(self, *traits: str) -> None:
+        """``traits`` are those of ``gone``."""
+        super().__init__("nova-{}")
+        host: dict[str, Any] = {"traits": ["COMPUTE_NODE"], **OFFERED}
+        self.compute("a", aggregates=["disks"], **host)
+        self.compute("b", aggregates=["disks"], PCPU=8, **host)
+        self.compute("c", aggregates=["disks of c"], **host)
+        self.child("b", "nic", NET_BW_EGR_KILOBIT_PER_SEC=1000)
+        self.sharing("nfs", "disks").host("gone", traits=traits, **OFFERED)
+
+    def sharing(self, name: str, aggregate: str) -> Self:
+        """A provider that shares disks with an aggregate."""
+        traits = ["MISC_SHARES_VIA_AGGREGATE"]
+        return self.host(name, traits=traits, aggregates=[aggregate], DISK_GB=1000)
+
+    def instance(self, name: str = "s", /, node: str | None = "a", **fields: Any) -> Self:
+        """A server that has not changed for long, with a flavor of ``USES``."""
+        times = {"created": LONG_AGO, "updated": LONG_AGO}
+        return super().instance(name, node, **{**SIZE, **IMAGE, **times, **fields})
+
+    def move(self, kind: str, status: str, ends: str = "ab", **fields: Any) -> Self:
+        """The migration ``m`` of ``s`` between two hosts, which has not changed for long."""
+        names = {"name": fields.pop("name", "m"), "server": fields.pop("server", "s")}
+        shown = {"migration_type": kind, "status": status, "updated_at": LONG_AGO, **fields}
+        return self.migration(**names, source=ends[0], target=ends[1], **shown)
+
+    def allocated(self, **consumers: Places) -> Self:
+        """The allocations of consumers."""
+        for name, places in consumers.items():
+            if places:
+                self.server(name, amounts(places))
+        return self
+
+    def server(
+        self, name: str, allocations: Mapping[str, Mapping[str, int]], **fields: Any
+    ) -> Self:
+        """As of the kit; Placement has an inventory of each class that is allocated."""
+        for provider, parts in allocations.items():
+            offered = self._document["providers"][uuid_of(provider)]["inventories"]
+            self.change(provider, **{item: 8 for item in parts if item not in offered})
+        return super().server(name, allocations, **fields)
+
+    def after(self, **consumers: Places) -> Self:
+        """Another cloud, in which these consumers have other allocations."""
+        other = copy.deepcopy(self)
+        for name in consumers:
+            other._document["consumers"].pop(uuid_of(name), None)
+        return other.allocated(**consumers)
 
 
-def move(
-    kind: str, status: str, ends: str = "ab", uuid: str = "m", of: str = "s"
-) -> values.Migration:
-    """A migration of server ``s`` between two hosts, by their letters; ``?`` means none."""
-    source, dest = (None if end == "?" else end for end in ends)
-    return values.Migration(
-        uuid,
-        of,
-        kind,
-        status,
-        source_host=source,
-        source_node=source and f"{source}.",
-        dest_host=dest,
-        dest_node=dest and f"{dest}.",
-        updated=LONG_AGO,
-    )
+def amounts(places: Places) -> Mapping[str, Mapping[str, int]]:
+    """Allocations; a text is ``USES`` on each of its providers."""
+    return dict.fromkeys(places.split(), USES) if isinstance(places, str) else places
 
 
-def cloud(
-    servers: Iterable[values.Server] = (),
-    migrations: Iterable[values.Migration] = (),
-    allocations: Mapping[str, Mapping[str, Mapping[str, int]]] | None = None,
-    owners: Mapping[str, Owner] | None = None,
-    **fields: Any,
-) -> Cloud:
-    """A snapshot; all consumers have generation 1 and the owner of the servers."""
-    consumers = allocations or {}
-    defaults: dict[str, Any] = {
-        "servers": {item.uuid: item for item in servers},
-        "deleted_servers": {},
-        "migrations": {item.uuid: item for item in migrations},
-        "hosts": values.Hosts(nodes=NODES, services=frozenset("abc")),
-        "providers": provider.by_uuid(PROVIDERS),
-        "allocations": consumers,
-        "generations": dict.fromkeys(consumers, 1),
-        "inventories": {
-            uuid: {name: inventory.Inventory(total=total) for name, total in offers.items()}
-            for uuid, offers in OFFERS.items()
-        },
-        "owners": {uuid: Owner("p", "u", "INSTANCE") for uuid in consumers} | dict(owners or {}),
-        "sharing": {"n-a.": ("u-nfs",), "n-b.": ("u-nfs",)},
-    }
-    return Cloud(**{**defaults, **fields})
+def vm(node: str | None = "a", **fields: Any) -> Small:
+    """The cloud with the server ``s``."""
+    return Small().instance("s", node, **fields)
+
+
+def on_two_disks(**fields: Any) -> Small:
+    """The server is on ``c``, and its disk on one of two sharing providers."""
+    kit = vm("c", **fields).change("c", DISK_GB=None)
+    return kit.sharing("nfs-1", "disks of c").sharing("nfs-2", "disks of c")
+
+
+class Audited:
+    """The findings about a cloud, except about the provider that is always stale."""
+
+    def __init__(self, kit: testing.Cloud, **options: Any) -> None:
+        _, self.snapshot, self.context = read.reading(kit, **options)
+        findings = audit.find(self.snapshot, self.context)
+        self.findings = [item for item in findings if item.subject.uuid != uuid_of("gone")]
+        self.codes = [str(item.code) for item in self.findings]
+
+    def repaired(self, findings: Iterable[AllocationFinding] | None = None) -> dict[str, Any]:
+        """``{consumer: its allocations after the repair}``, of consumers that change."""
+        names = {**self.snapshot.provider_names, **CONSUMERS}
+        planned = audit.plan_repair(self.snapshot, self.findings if findings is None else findings)
+        return {
+            names[item.subject.uuid]: {
+                names[uuid]: parts for uuid, parts in plans.amounts(item).items()
+            }
+            for item in planned.changes
+        }

@@ -178,6 +178,31 @@ def test_a_cloud_has_nova_s_half() -> None:
     assert (rack.hosts, rack.metadata) == (("host-a", "b"), {"availability_zone": "east"})
 
 
+def test_of_a_cell_that_is_down_a_cloud_shows_little_more_than_names() -> None:
+    cloud = testing.Cloud("nova-{}").compute("a", "b").guest("on a", "a").guest("on b", "b")
+    cloud.instance("gone", "b", status="DELETED").cell_down("a")
+    recorded = nova_api.RecordedNova(cloud.nova(), "a test")
+    hosts = servers.read_hosts(recorded)
+    assert (hosts.unreachable, [node.host for node in hosts.nodes]) == ({"nova-a"}, ["nova-b"])
+    listed = {item.uuid: (item.known, item.host) for item in servers.servers(recorded)}
+    assert listed == {
+        testing.uuid_of("on a"): (False, None),
+        testing.uuid_of("on b"): (True, "nova-b"),
+    }
+    assert [item.name for item in servers.deleted_servers(recorded)] == ["gone"]
+
+
+def test_an_inventory_of_a_cloud_can_be_changed() -> None:
+    cloud = testing.Cloud().host("h", VCPU=8, DISK_GB=9)
+    changed = cloud.change("h", VCPU={"total": 8, "reserved": 1}, DISK_GB=None, VGPU=1)
+    (fields,) = changed.document()["providers"].values()
+    assert fields["inventories"] == {"VCPU": {"total": 8, "reserved": 1}, "VGPU": {"total": 1}}
+    with pytest.raises(ValueError, match="no provider with the name other"):
+        cloud.change("other", VCPU=1)
+    with pytest.raises(TypeError, match="VCPU='8' is not a total"):
+        cloud.change("h", VCPU="8")  # type: ignore[arg-type]
+
+
 @BOTH
 def test_the_requests_are_recorded_without_those_of_a_rival(
     kind: type[service.EmbeddedPlacement],

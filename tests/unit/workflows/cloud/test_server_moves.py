@@ -10,10 +10,12 @@ import pytest
 
 from osc_placement.model import provider
 from osc_placement.nova import values
+from osc_placement.testing import uuid_of
 from osc_placement.workflows.cloud import guest_search, server_moves
 from osc_placement.workflows.cloud.server_moves import Cost, Phase
 from tests.support import moving_cloud, nova_words
-from tests.support.moving_cloud import DESTINATION, MIGRATION, SERVER, SOURCE, View
+from tests.support.clouds import read
+from tests.support.moving_cloud import DESTINATION, MIGRATION, SERVER, SOURCE, Moving, View
 
 NOW = datetime.datetime(2026, 1, 1, 11, tzinfo=datetime.UTC)
 ALL = [(shown, group) for shown, group in moving_cloud.truths().items()]
@@ -81,19 +83,17 @@ def test_random_clouds_agree_with_counting() -> None:
         for number in range(generator.randint(1, 12)):
             view = generator.choice(all_views)
             source, destination = generator.sample(hosts, 2)
-            server, migration = (f"{letter}0000000-0000-0000-0000-{number:012d}" for letter in "bc")
-            one = moving_cloud.server_of(view, server, migration, source, destination)
-            moving.append(one)
+            name = f"vm-{number}"
+            moving.append(Moving(view, source, destination, name, f"move of {name}"))
             for truth in by_shown[view.shown()]:
                 keys = truth.step.guest
                 if _move(view).phase is not Phase.AT_REST:
                     keys += truth.step.needed
                 for host in _hosts(keys, source, destination):
-                    expected[host].add(one.server.uuid)
-        reading = moving_cloud.reading(moving, hosts)
-        nodes = [moving_cloud.node(host) for host in hosts]
-        losses = server_moves.losses_on(reading, nodes)
-        for node in nodes:
+                    expected[host].add(uuid_of(name))
+        reading = moving_cloud.reading(moving, read.read(moving_cloud.hosts(*hosts)))
+        losses = server_moves.losses_on(reading, reading.hosts.nodes)
+        for node in reading.hosts.nodes:
             named = {move.server.uuid for move, _ in losses[node.uuid]}
             sure = {move.server.uuid for move, loss in losses[node.uuid] if loss.is_certain}
             assert expected[node.host] <= named
@@ -212,12 +212,12 @@ def test_leftovers_of_a_migration_that_is_over_are_leaked() -> None:
     move = server_moves.move_of(reading, reading.servers[SERVER])
     assert move.phase is Phase.OVER
     assert [holder.is_leaked for holder in move.holders] == [False, True]
-    (holder,) = server_moves.holders_on(reading, moving_cloud.provider_uuid(SOURCE))
+    (holder,) = server_moves.holders_on(reading, uuid_of(SOURCE))
     assert holder.is_leaked
     assert holder.server == reading.servers[SERVER]
     for migrations, is_leaked in ((reading.migrations, True), ({}, False)):
         without = dataclasses.replace(reading, servers={}, migrations=migrations)
-        (holder,) = server_moves.holders_on(without, moving_cloud.provider_uuid(SOURCE))
+        (holder,) = server_moves.holders_on(without, uuid_of(SOURCE))
         assert (holder.server, holder.is_leaked) == (None, is_leaked)
 
 
@@ -262,10 +262,8 @@ def test_a_move_is_not_stuck_before_nova_itself_would_end_it() -> None:
 @pytest.mark.parametrize("host", moving_cloud.HOSTS[:2])
 def test_a_live_migration_that_is_rolled_back_leaves_both_hosts_in_doubt(host: str) -> None:
     step = moving_cloud.Step("cancelled", None, "active", "s", "s", "", "s")
-    reading = View("live-migration", step).reading()
-    ((uuid, migration),) = reading.migrations.items()
-    recent = dataclasses.replace(migration, is_rolled_back=True)
-    reading = dataclasses.replace(reading, migrations={uuid: recent})
+    now = datetime.datetime.now(datetime.UTC).isoformat()
+    reading = View("live-migration", step).reading(updated_at=now)
     move = server_moves.move_of(reading, reading.servers[SERVER])
     assert [loss.is_certain for loss in move.losses if loss.host == host] == [False]
     assert "nova may still clean up its target: wait a minute" in move.why()
@@ -281,11 +279,7 @@ def test_a_move_that_its_source_works_on_is_not_stuck(status: str) -> None:
 
 def test_a_migration_without_times_is_never_stuck() -> None:
     step = moving_cloud.Step("accepted", None, "active", "s", "d", "s", "s")
-    reading = View("live-migration", step).reading()
-    ((uuid, migration),) = reading.migrations.items()
-    reading = dataclasses.replace(
-        reading, migrations={uuid: dataclasses.replace(migration, updated="")}
-    )
+    reading = View("live-migration", step).reading(updated_at=None)
     move = server_moves.move_of(reading, reading.servers[SERVER])
     assert move.stuck(NOW, min_age=60) is None
     assert server_moves.seconds_since(move.since, NOW) is None
@@ -293,12 +287,8 @@ def test_a_migration_without_times_is_never_stuck() -> None:
 
 def test_a_migration_without_hosts_counts_on_novas_host_and_anywhere() -> None:
     step = moving_cloud.Step("accepted", "migrating", "active", "s", "s", "", "s")
-    reading = View("live-migration", step).reading()
-    ((uuid, migration),) = reading.migrations.items()
-    bare = dataclasses.replace(
-        migration, source_host=None, source_node=None, dest_host=None, dest_node=None
-    )
-    reading = dataclasses.replace(reading, migrations={uuid: bare})
+    fields = ("source_compute", "source_node", "dest_compute", "dest_node")
+    reading = View("live-migration", step).reading(**dict.fromkeys(fields))
     move = server_moves.move_of(reading, reading.servers[SERVER])
     assert moving_cloud.guest_hosts(move) == {SOURCE}
     assert move.anywhere
@@ -308,23 +298,16 @@ def test_a_migration_without_hosts_counts_on_novas_host_and_anywhere() -> None:
 def test_a_claim_shows_the_destination_that_nova_does_not_show_yet(task: str | None) -> None:
     """Nova has no destination of a live migration until the checks of both hosts are over."""
     step = moving_cloud.Step("accepted", task, "active", "s", "d", "s", "s", "d")
-    reading = View("live-migration", step).reading()
-    ((uuid, migration),) = reading.migrations.items()
-    bare = dataclasses.replace(migration, dest_host=None, dest_node=None)
-    reading = dataclasses.replace(reading, migrations={uuid: bare})
+    reading = View("live-migration", step).reading(dest_compute=None, dest_node=None)
     move = server_moves.move_of(reading, reading.servers[SERVER])
     lost = server_moves.Loss(DESTINATION, DESTINATION, Cost.MOVE, is_certain=bool(task))
     assert lost in move.losses
-    assert move.stuck(NOW, min_age=60) == bare
+    assert move.stuck(NOW, min_age=60) == reading.migrations[MIGRATION]
 
 
 def test_a_destination_without_a_node_is_the_node_of_its_host() -> None:
     step = moving_cloud.Step("running", "migrating", "active", "s", "d", "s", "s")
-    reading = View("live-migration", step).reading()
-    ((uuid, migration),) = reading.migrations.items()
-    reading = dataclasses.replace(
-        reading, migrations={uuid: dataclasses.replace(migration, dest_node=None)}
-    )
+    reading = View("live-migration", step).reading(dest_node=None)
     move = server_moves.move_of(reading, reading.servers[SERVER])
     assert server_moves.Loss(DESTINATION, DESTINATION, Cost.GUEST) in move.losses
 
@@ -342,13 +325,8 @@ def test_a_server_of_a_cell_that_is_down_may_be_where_it_holds_allocations() -> 
 def test_a_queued_migration_waits_while_its_source_works_on_another() -> None:
     queued = View("live-migration", moving_cloud.PROTOCOLS["live"][1][3])
     running = View("live-migration", moving_cloud.PROTOCOLS["live"][1][5])
-    pair = [
-        moving_cloud.server_of(view, f"{SERVER[:-1]}{number}", f"{MIGRATION[:-1]}{number}", *ends)
-        for number, (view, ends) in enumerate(
-            [(queued, (SOURCE, DESTINATION)), (running, (SOURCE, DESTINATION))]
-        )
-    ]
-    waiting = pair[0].migration
-    assert waiting is not None
-    assert server_moves.is_queued(moving_cloud.reading(pair), waiting)
+    pair = [Moving(queued), Moving(running, name="another", move="another move")]
+    reading = moving_cloud.reading(pair)
+    waiting = reading.migrations[MIGRATION]
+    assert server_moves.is_queued(reading, waiting)
     assert not server_moves.is_queued(moving_cloud.reading(pair[:1]), waiting)

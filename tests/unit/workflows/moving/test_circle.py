@@ -8,14 +8,15 @@ which commands that names, and whether these have something to say about the sam
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 
 import pytest
 
-from osc_placement.model import inventory, provider
-from osc_placement.nova import values
+from osc_placement import testing
 from osc_placement.scheduling.server_hosts import ServerHosts
+from osc_placement.testing import uuid_of
 from osc_placement.workflows.cloud import (
     guest_search,
     nova_servers,
@@ -31,8 +32,9 @@ from osc_placement.workflows.repair.providers import audit as provider_audit, ob
 from tests.support import moving_cloud
 from tests.support.candidates import clouds
 from tests.support.capacity import cases
-from tests.support.moving_cloud import MIGRATION, SERVER, Step, View
-from tests.unit.workflows.repair.allocations.test_stuck import findings, snapshot_of
+from tests.support.clouds import read
+from tests.support.moving_cloud import DESTINATION, MIGRATION, SERVER, SOURCE, Moving, Step, View
+from tests.unit.workflows.repair.allocations.test_stuck import findings
 
 AUDIT, REPAIR, VOUCHED, HEAL, CHECK = "audit", "audit --repair", "vouched", "heal", "host check"
 DRAIN = "drain"
@@ -79,9 +81,7 @@ def of_health(snapshot: Cloud) -> list[str]:
 
 def faulty(snapshot: Cloud) -> list[observe.ProviderFinding]:
     """The findings about providers."""
-    traits = {"COMPUTE_NODE": frozenset(snapshot.providers)}
-    cloud = dataclasses.replace(snapshot, with_trait=traits)
-    return provider_audit.find(observe.AuditedCloud(cloud))
+    return provider_audit.find(observe.AuditedCloud(snapshot))
 
 
 def of_provider_audit(snapshot: Cloud) -> list[str]:
@@ -171,12 +171,6 @@ def says_something(snapshot: Cloud, command: str, min_age: float = 60) -> bool:
     return bool(of_host_check(snapshot))
 
 
-def with_room(snapshot: Cloud) -> Cloud:
-    """Each provider has an inventory."""
-    room = {uuid: {"VCPU": inventory.Inventory(total=64)} for uuid in snapshot.providers}
-    return dataclasses.replace(snapshot, inventories=room)
-
-
 def corrected(snapshot: Cloud) -> Iterator[Cloud]:
     """Nova's records say where the guest was seen, on each of both hosts."""
     server, move = snapshot.servers[SERVER], snapshot.migrations[MIGRATION]
@@ -196,36 +190,21 @@ def corrected(snapshot: Cloud) -> Iterator[Cloud]:
         )
 
 
-def _whole(snapshot: Cloud) -> Cloud:
-    return snapshot
+NEW = "cmp-1.example.org"
+#: The source was removed from nova without its provider; installed anew, so that its node has
+#: another UUID; and got a domain, with a node and a provider of their own.
+CHANGES: dict[str, Callable[[testing.Cloud], testing.Cloud]] = {
+    "none": lambda kit: kit,
+    "removed": lambda kit: kit.delete_service(SOURCE),
+    "reinstalled": lambda kit: kit.delete_service(SOURCE).node(SOURCE, id=uuid_of("new")),
+    "renamed": lambda kit: kit.delete_service(SOURCE).host(NEW, VCPU=64).node(NEW, SOURCE),
+}
 
 
-def _removed(snapshot: Cloud) -> Cloud:
-    """The source was removed from nova, without its provider."""
-    return _with_nodes(snapshot, snapshot.hosts.nodes[1:])
-
-
-def _reinstalled(snapshot: Cloud) -> Cloud:
-    """The source was installed anew, so that nova has a node with another UUID."""
-    first, *others = snapshot.hosts.nodes
-    new = dataclasses.replace(first, uuid=moving_cloud.provider_uuid("cmp-9"))
-    return _with_nodes(snapshot, (new, *others))
-
-
-def _renamed(snapshot: Cloud) -> Cloud:
-    """The source has got a domain, and a new node and provider with it."""
-    first, *others = snapshot.hosts.nodes
-    uuid, name = moving_cloud.provider_uuid("cmp-9"), f"{first.hostname}.example.org"
-    renamed = dataclasses.replace(first, uuid=uuid, hostname=name)
-    new = provider.Provider(uuid, name, 1, uuid)
-    return dataclasses.replace(
-        _with_nodes(snapshot, (renamed, *others)), providers={**snapshot.providers, uuid: new}
-    )
-
-
-def _with_nodes(snapshot: Cloud, nodes: Sequence[values.ComputeNode]) -> Cloud:
-    hosts = dataclasses.replace(snapshot.hosts, nodes=tuple(nodes))
-    return dataclasses.replace(snapshot, hosts=hosts)
+@functools.cache
+def changed(name: str) -> Cloud:
+    """The hosts after a change."""
+    return read.read(CHANGES[name](moving_cloud.hosts(*moving_cloud.HOSTS)))
 
 
 @pytest.mark.parametrize("task", [None, "migrating"])
@@ -233,30 +212,19 @@ def test_a_queued_move_whose_source_works_on_another_sends_nowhere(task: str | N
     """The audit says nothing of it: it waits for its turn."""
     steps = moving_cloud.PROTOCOLS["live"][1]
     pair = [
-        moving_cloud.server_of(
-            View("live-migration", step), f"{SERVER[:-1]}{number}", f"{MIGRATION[:-1]}{number}",
-            moving_cloud.SOURCE, moving_cloud.DESTINATION,
-        )
-        for number, step in enumerate([steps[3]._replace(task=task), steps[5]], 1)
-    ]  # fmt: skip
-    reading = moving_cloud.reading(pair)
-    snapshot = Cloud(
-        reading.hosts,
-        reading.providers,
-        servers=reading.servers,
-        migrations=reading.migrations,
-        allocations=reading.allocations,
-    )
+        Moving(View("live-migration", step), name=name, move=f"move of {name}")
+        for name, step in (("vm-1", steps[3]._replace(task=task)), ("vm-2", steps[5]))
+    ]
+    snapshot = moving_cloud.reading(pair)
     assert findings(snapshot) == []
     assert named(of_host_check(snapshot)) == set()
 
 
-@pytest.mark.parametrize("change", [_whole, _removed, _reinstalled, _renamed])
+@pytest.mark.parametrize("change", CHANGES)
 @pytest.mark.parametrize("view", VIEWS, ids=lambda view: str(view.shown()))
-def test_the_printed_commands_end(view: View, change: Callable[[Cloud], Cloud]) -> None:
-    snapshot = change(snapshot_of(view))
-    snapshot = with_room(snapshot)
-    assert bool(faulty(snapshot)) is (change is not _whole)
+def test_the_printed_commands_end(view: View, change: str) -> None:
+    snapshot = view.reading(changed(change))
+    assert bool(faulty(snapshot)) is (change != "none")
     next_of = {
         HEALTH: named(of_health(snapshot)),
         EXPLAIN: named(of_explain(snapshot)),
@@ -285,7 +253,7 @@ def test_a_command_that_is_printed_while_a_server_moves_finds_it_however_young_t
     view: View,
 ) -> None:
     """Unless the text says to wait."""
-    snapshot = with_room(snapshot_of(view))
+    snapshot = view.reading()
     for text in (*of_host_check(snapshot), *of_heal(snapshot), *of_drain(snapshot)):
         for command, options in _NAMED.findall(text):
             (name,) = named([f"{command}{options}"]) or {""}
@@ -310,16 +278,15 @@ IN_DOUBT = [
 
 
 def _followed(snapshot: Cloud) -> follow.FollowedStep:
-    source, target = moving_cloud.SOURCE, moving_cloud.DESTINATION
-    step = document.PlannedMove(1, SERVER, "", "live", "ACTIVE", source, target, "", {})
-    plan = document.MovePlan((source,), (moving_cloud.provider_uuid(source),), (step,))
+    step = document.PlannedMove(1, SERVER, "", "live", "ACTIVE", SOURCE, DESTINATION, "", {})
+    plan = document.MovePlan((SOURCE,), (uuid_of(SOURCE),), (step,))
     (followed,) = follow.follow(plan, snapshot)
     return followed
 
 
 @pytest.mark.parametrize("view", IN_DOUBT, ids=lambda view: str(view.shown()))
 def test_all_commands_have_the_same_next_step_for_a_guest_in_doubt(view: View) -> None:
-    snapshot = snapshot_of(view)
+    snapshot = view.reading()
     move = server_moves.move_of(snapshot, snapshot.servers[SERVER])
     step = guest_search.next_step(snapshot, move)
     assert step.startswith("look for the guest on cmp-1 and cmp-2 (virsh list --all)")
@@ -343,7 +310,7 @@ def _is_claim(view: View) -> bool:
 
 @pytest.mark.parametrize("view", [view for view in IN_DOUBT if not _is_claim(view)], ids=str)
 def test_the_repair_after_the_correction_of_novas_records_ends_it(view: View) -> None:
-    for now in corrected(with_room(snapshot_of(view))):
+    for now in corrected(view.reading()):
         after = audit.repaired(now, findings(now))
         after = dataclasses.replace(after, trusts_nova=False)
         assert findings(after) == []

@@ -10,6 +10,7 @@ import collections
 import pathlib
 from collections.abc import Iterable, Iterator, Sequence
 
+from osc_placement.testing import uuid_of
 from osc_placement.workflows.cloud import server_moves
 from osc_placement.workflows.cloud.server_moves import Cost, Phase, StatusRow
 from osc_placement.workflows.repair.allocations import heal
@@ -17,7 +18,7 @@ from osc_placement.workflows.repair.allocations.heal_request import HealRequest
 from tests.support import moving_cloud
 from tests.support.moving_cloud import DESTINATION, SERVER, SOURCE
 from tests.unit.workflows.moving import test_circle
-from tests.unit.workflows.repair.allocations.test_stuck import findings, snapshot_of
+from tests.unit.workflows.repair.allocations.test_stuck import findings
 
 PAGE = pathlib.Path(__file__).parents[4] / "doc/source/user/moving/moving-servers.rst"
 
@@ -91,12 +92,12 @@ def of_commands() -> Iterator[tuple[str, ...]]:
     )
     for group in moving_cloud.truths().values():
         view = group[0]
-        snapshot = test_circle.with_room(snapshot_of(view))
+        snapshot = view.reading()
         phase = server_moves.move_of(snapshot, snapshot.servers[SERVER]).phase
         by_state = test_circle.joined(snapshot).by_state
         answers = []
         for host in (SOURCE, DESTINATION):
-            key = (SERVER, moving_cloud.provider_uuid(host))
+            key = (SERVER, uuid_of(host))
             found = (name for name in by_state._fields if key in getattr(by_state, name))
             answers.append(_ANSWERS[next(found, "")])
         codes = dict.fromkeys(item.code for item in findings(snapshot)) or {"no finding": None}

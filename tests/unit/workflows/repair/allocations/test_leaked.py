@@ -4,20 +4,17 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 
 import pytest
 
-from osc_placement.model import inventory
-from osc_placement.nova import values
 from osc_placement.workflows.cloud import server_moves
 from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.repair.allocations import audit, leaked
-from osc_placement.workflows.repair.allocations.repair import AuditContext
 from osc_placement.workflows.repair.findings import UNKNOWN, Remedy
 from tests.support import moving_cloud
-from tests.support.moving_cloud import DESTINATION, MIGRATION, SERVER, SOURCE, Step, View
-from tests.unit.workflows.repair.allocations.test_stuck import findings, snapshot_of
+from tests.support.clouds import read
+from tests.support.moving_cloud import DESTINATION, MIGRATION, SERVER, SOURCE, Moving, Step, View
+from tests.unit.workflows.repair.allocations.test_stuck import findings
 
 ALL = list(moving_cloud.truths().values())
 BROKEN = View("live-migration", Step("error", None, "active", "s", "d", "s", "d"))
@@ -32,7 +29,7 @@ def hosts_held(snapshot: Cloud) -> set[str]:
 
 @pytest.mark.parametrize("group", ALL, ids=lambda group: str(group[0].shown()))
 def test_no_repair_frees_a_host_that_may_have_the_guest(group: list[View]) -> None:
-    snapshot = snapshot_of(group[0])
+    snapshot = group[0].reading()
     after = audit.repaired(snapshot, findings(snapshot))
     names = {"s": SOURCE, "d": DESTINATION}
     possible = {names[key] for view in group for key in view.step.guest}
@@ -43,7 +40,7 @@ def test_no_repair_frees_a_host_that_may_have_the_guest(group: list[View]) -> No
 def test_a_leak_is_repaired_only_for_a_server_at_rest_and_a_migration_that_is_over(
     group: list[View],
 ) -> None:
-    snapshot = snapshot_of(group[0])
+    snapshot = group[0].reading()
     for finding in findings(snapshot):
         if finding.code == leaked.LEAKED_MOVE:
             assert finding.repair is not None
@@ -54,7 +51,7 @@ def test_a_leak_is_repaired_only_for_a_server_at_rest_and_a_migration_that_is_ov
 
 
 def test_the_evidence_has_both_hosts_and_the_time() -> None:
-    (finding,) = findings(snapshot_of(COMPLETED))
+    (finding,) = findings(COMPLETED.reading())
     assert finding.evidence.text == (
         f"its live-migration from {SOURCE} to {DESTINATION} is completed, since 2026-01-01T10:00:00"
     )
@@ -64,7 +61,7 @@ def test_the_evidence_has_both_hosts_and_the_time() -> None:
 
 
 def test_a_failed_live_migration_waits_for_somebody_who_looks_for_the_guest() -> None:
-    snapshot = snapshot_of(BROKEN)
+    snapshot = BROKEN.reading()
     problems = findings(snapshot)
     assert [item.code for item in problems] == [UNKNOWN, UNKNOWN]
     assert {item.evidence.fields["seems"] for item in problems} == {"leaked-move", "wrong-host"}
@@ -80,9 +77,8 @@ def test_a_failed_live_migration_waits_for_somebody_who_looks_for_the_guest() ->
 
 def test_a_vouched_host_gets_the_allocations_back_though_it_is_full() -> None:
     """What the migration holds on the source is free for the server."""
-    snapshot = snapshot_of(BROKEN)
-    full = {uuid: {"VCPU": inventory.Inventory(total=1)} for uuid in snapshot.providers}
-    vouched = dataclasses.replace(snapshot, trusts_nova=True, inventories=full)
+    full = read.read(moving_cloud.hosts(*moving_cloud.HOSTS, VCPU=1))
+    vouched = dataclasses.replace(BROKEN.reading(full), trusts_nova=True)
     problems = findings(vouched)
     assert [item.code for item in problems] == ["leaked-move", "wrong-host"]
     after = audit.repaired(vouched, problems)
@@ -92,35 +88,21 @@ def test_a_vouched_host_gets_the_allocations_back_though_it_is_full() -> None:
 
 
 def test_a_leak_of_a_server_that_moves_again_waits() -> None:
-    snapshot = snapshot_of(COMPLETED)
-    again = values.Migration(
-        "c0000000-0000-0000-0000-000000000002",
-        SERVER,
-        "live-migration",
-        "running",
-        DESTINATION,
-        DESTINATION,
-        SOURCE,
-        SOURCE,
-        updated=moving_cloud.START,
-    )
-    server = dataclasses.replace(snapshot.servers[SERVER], task_state="migrating")
+    running = View("live-migration", Step("running", "migrating", "active", "s", "", "", "s"))
+    old = COMPLETED.reading()
+    again = moving_cloud.reading([Moving(running, DESTINATION, SOURCE, move="again")])
     moving = dataclasses.replace(
-        snapshot,
-        servers={SERVER: server},
-        migrations={again.uuid: again, **snapshot.migrations},
+        again, migrations={**again.migrations, **old.migrations}, allocations=old.allocations
     )
     (finding,) = findings(moving)
     assert (finding.code, finding.evidence.fields["seems"]) == (UNKNOWN, "leaked-move")
     assert finding.proposed.text == "skipped: its live-migration is running"
 
 
-@pytest.mark.parametrize("changed", [{"updated": ""}, {"source_host": None, "dest_host": None}])
+@pytest.mark.parametrize(
+    "changed", [{"updated_at": None}, {"source_compute": None, "dest_compute": None}]
+)
 def test_a_migration_without_times_or_hosts_is_described(changed: dict[str, None]) -> None:
-    snapshot = snapshot_of(COMPLETED)
-    bare = dataclasses.replace(snapshot.migrations[MIGRATION], **changed)
-    snapshot = dataclasses.replace(snapshot, migrations={MIGRATION: bare})
-    now = datetime.datetime(2026, 1, 1, 11, tzinfo=datetime.UTC)
-    (finding,) = audit.find(snapshot, AuditContext(now, 60))
+    (finding,) = findings(COMPLETED.reading(**changed))
     assert finding.code == leaked.LEAKED_MOVE
     assert "?" in finding.evidence.text

@@ -10,31 +10,17 @@ import shlex
 import pytest
 
 from osc_placement.model import allocation
-from osc_placement.nova import flavor, values
+from osc_placement.testing import uuid_of
 from osc_placement.workflows.cloud import server_moves
 from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.repair.allocations import audit, stuck
 from osc_placement.workflows.repair.allocations.repair import AllocationFinding, AuditContext
 from tests.support import moving_cloud
+from tests.support.clouds import read
 from tests.support.moving_cloud import DESTINATION, MIGRATION, SERVER, SOURCE, Step, View
 
 NOW = datetime.datetime(2026, 1, 1, 11, tzinfo=datetime.UTC)
-FLAVOR = flavor.Flavor(1, 0, 0)
 ACCEPTED = View("live-migration", Step("accepted", None, "active", "s", "d", "s", "s"))
-
-
-def snapshot_of(view: View) -> Cloud:
-    reading = view.reading()
-    server = dataclasses.replace(
-        reading.servers[SERVER], flavor=FLAVOR, project_id="p", user_id="u"
-    )
-    return Cloud(
-        reading.hosts,
-        reading.providers,
-        servers={SERVER: server},
-        migrations=reading.migrations,
-        allocations=reading.allocations,
-    )
 
 
 def findings(snapshot: Cloud, min_age: float = 60) -> list[AllocationFinding]:
@@ -64,27 +50,27 @@ def after(snapshot: Cloud, commands: list[str]) -> Cloud:
 
 
 def test_a_stuck_move_has_both_hosts_its_age_and_the_writes() -> None:
-    (finding,) = findings(snapshot_of(ACCEPTED))
+    (finding,) = findings(ACCEPTED.reading())
     assert (finding.code, finding.hosts) == (stuck.STUCK_MOVE, (SOURCE, DESTINATION))
     assert finding.evidence.fields["age"] == 3600
     assert finding.evidence.text.endswith(f"is accepted for 60 min: {SOURCE} has not begun it")
     assert finding.repair is None
     assert finding.proposed.fields["commands"] == [
         f"openstack resource provider allocation delete {MIGRATION}",
-        "openstack resource provider allocation set --project-id=p --user-id=u"
-        f" --allocation=rp={moving_cloud.provider_uuid(SOURCE)},VCPU=1 {SERVER}",
+        "openstack resource provider allocation set --project-id=project --user-id=user"
+        f" --allocation=rp={uuid_of(SOURCE)},VCPU=1 {SERVER}",
     ]
 
 
 def test_a_young_move_is_not_stuck() -> None:
-    assert findings(snapshot_of(ACCEPTED), min_age=3601) == []
+    assert findings(ACCEPTED.reading(), min_age=3601) == []
 
 
 @pytest.mark.parametrize("task", [None, "migrating"])
 def test_the_commands_of_a_stuck_move_end_it(task: str | None) -> None:
     view = View("live-migration", ACCEPTED.step._replace(task=task))
-    (finding,) = findings(snapshot_of(view))
-    ended = after(snapshot_of(view), finding.proposed.fields["commands"])
+    (finding,) = findings(view.reading())
+    ended = after(view.reading(), finding.proposed.fields["commands"])
     assert findings(ended) == []
     move = server_moves.move_of(ended, ended.servers[SERVER])
     assert (move.phase, moving_cloud.guest_hosts(move)) == (server_moves.Phase.AT_REST, {SOURCE})
@@ -93,7 +79,7 @@ def test_the_commands_of_a_stuck_move_end_it(task: str | None) -> None:
 def test_a_finished_move_of_a_server_whose_state_was_reset_holds_its_source() -> None:
     """Nova confirms and reverts only a server that waits for it."""
     step = Step("finished", None, "active", "d", "d", "s", "d", "s")
-    snapshot = snapshot_of(View("resize", step))
+    snapshot = View("resize", step).reading()
     (finding,) = findings(snapshot)
     assert (finding.code, finding.hosts) == (stuck.STUCK_MOVE, (SOURCE, DESTINATION))
     assert "the server is active, so nova neither confirms nor reverts it" in finding.evidence.text
@@ -106,7 +92,7 @@ def test_a_finished_move_of_a_server_whose_state_was_reset_holds_its_source() ->
 
 @pytest.mark.parametrize("view", list(moving_cloud.views()))
 def test_no_command_sends_to_an_audit_that_says_nothing(view: View) -> None:
-    snapshot = snapshot_of(view)
+    snapshot = view.reading()
     move = server_moves.move_of(snapshot, snapshot.servers[SERVER])
     is_stuck = any(server_moves.waits_for_source(migration) for migration in move.migrations)
     if (move.has_leftovers or is_stuck) and not all(loss.is_certain for loss in move.losses):
@@ -130,10 +116,10 @@ def test_no_command_sends_to_an_audit_that_says_nothing(view: View) -> None:
 def test_a_server_whose_evacuation_failed_is_evacuated_again_or_started(
     status: str, is_up: bool, commands: list[str]
 ) -> None:
-    snapshot = snapshot_of(View("evacuation", Step(status, None, "error", "s", "s", "", "s")))
-    service = values.ComputeService(SOURCE, is_up=is_up)
-    snapshot.hosts = dataclasses.replace(snapshot.hosts, compute_services=(service,))
-    (finding,) = findings(snapshot)
+    view = View("evacuation", Step(status, None, "error", "s", "s", "", "s"))
+    service = {"state": "up" if is_up else "down"}
+    base = read.read(moving_cloud.hosts(*moving_cloud.HOSTS, service=service))
+    (finding,) = findings(view.reading(base))
     assert (finding.code, finding.hosts) == (stuck.STUCK_MOVE, (SOURCE, DESTINATION))
     assert finding.evidence.text.endswith(f"for 60 min: the server is in ERROR on {SOURCE}")
     assert finding.proposed.fields["commands"] == commands
@@ -149,5 +135,5 @@ def test_a_server_whose_evacuation_failed_is_evacuated_again_or_started(
 )
 def test_a_server_that_was_started_or_evacuated_needs_no_evacuation(step: Step) -> None:
     assert stuck.STUCK_MOVE not in {
-        finding.code for finding in findings(snapshot_of(View("evacuation", step)))
+        finding.code for finding in findings(View("evacuation", step).reading())
     }

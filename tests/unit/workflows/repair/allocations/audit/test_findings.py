@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Findings in small snapshots: servers, consumers without a server, providers; their repairs."""
+"""Findings in small clouds: servers, consumers without a server, providers; their repairs."""
 
 from __future__ import annotations
 
-import dataclasses
+import datetime
 import random
 from typing import Any
 
@@ -11,462 +11,310 @@ import hypothesis
 import pytest
 from hypothesis import strategies
 
-from osc_placement.model import allocation, inventory
-from osc_placement.model.candidate import RequestGroup
-from osc_placement.neutron import api
-from osc_placement.nova import values
-from osc_placement.nova.flavor import Flavor
-from osc_placement.workflows.cloud.cloud import Cloud, Owner
+from osc_placement.model import allocation
+from osc_placement.plan.kinds.inventories import ONE_TIME_USE
+from osc_placement.testing import traffic, uuid_of
 from osc_placement.workflows.repair import findings
 from osc_placement.workflows.repair.allocations import audit, decision, heal_request, providers
-from tests.support import plans
-from tests.support.clouds.audited import (
+from osc_placement.workflows.repair.allocations.repair import AuditContext
+from tests.support import embedded, fake_neutron, plans
+from tests.support.clouds import read
+from tests.support.clouds.small import (
     CPUS,
-    CUSTOM,
+    DELETED,
     DISK,
-    GONE,
+    HIDDEN,
     JUST_NOW,
     LARGE,
-    NO_TYPE,
+    LONG_AGO,
     PINNED,
-    codes,
-    context,
-    find,
-    on,
-    repaired,
+    USES,
+    VOLUMES,
+    Audited,
+    Places,
+    Small,
+    amounts,
+    on_two_disks,
+    vm,
 )
-from tests.support.clouds.small import LONG_AGO, NODES, SMALL, USES, cloud, move, server
 
-HIDDEN: dict[str, Any] = {"image_properties": None}
-RESIZED: dict[str, Any] = {"vm_state": "resized", "flavor": LARGE}
-OFFLOADED: dict[str, Any] = {"vm_state": "shelved_offloaded", "host": None}
-HEALTHY: dict[str, tuple[values.Server, tuple[values.Migration, ...], dict[str, Any]]] = {
-    "on its host": (server(), (), {"s": on(a=USES)}),
-    "with its disk on a share": (server(), (), {"s": on(a=CPUS, nfs=DISK)}),
-    "whose image was put on a volume": (server(has_volumes=True), (), {"s": on(a=CPUS)}),
-    "pinned on a host without PCPU": (server(flavor=PINNED), (), {"s": on(a=USES)}),
-    "with a port's device": (
-        server("b"),
-        (),
-        {"s": on(b=USES, nic={"NET_BW_EGR_KILOBIT_PER_SEC": 10})},
+SERVERS, HYPERVISORS = "GET /v2.1/servers/detail", "GET /v2.1/os-hypervisors/detail"
+CUSTOM: dict[str, Any] = {"extra_specs": {"resources:CUSTOM_X": "1"}}
+CYBORG: dict[str, Any] = {"extra_specs": {"accel:device_profile": "x"}}
+ON_VOLUME = {"image": ""}
+LARGE_USES = {"VCPU": 2, "MEMORY_MB": 1024, "DISK_GB": 20}
+EGRESS = {"NET_BW_EGR_KILOBIT_PER_SEC": 10}
+NO_TYPE = {"type": "unknown"}
+PLACEHOLDER = {"project": allocation.PLACEHOLDER, "user": allocation.PLACEHOLDER, **NO_TYPE}
+
+
+def migrating(task: str, kind: str, status: str) -> Small:
+    """The server is on ``a``, with a task, and moves to ``b``."""
+    return vm(task_state=task).move(kind, status)
+
+
+LIVE = ("migrating", "live-migration", "running")
+HEALTHY: dict[str, Small] = {
+    "on its host": vm().allocated(s="a"),
+    "with its disk on a share": vm().allocated(s={"a": CPUS, "nfs": DISK}),
+    "whose image was put on a volume": vm(**VOLUMES).allocated(s={"a": CPUS}),
+    "pinned on a host without PCPU": vm(**PINNED).allocated(s="a"),
+    "with a port's device": vm("b").allocated(s={"b": USES, "nic": EGRESS}),
+    "with a device that its flavor does not request": vm().allocated(
+        s={"a": {**USES, "CUSTOM_PCI_8086_1572": 1}}
     ),
-    "with a device that its flavor does not request": (
-        server(),
-        (),
-        {"s": on(a={**USES, "CUSTOM_PCI_8086_1572": 1})},
+    "soft-deleted": vm(vm_state="soft-delete", status="SOFT_DELETED").allocated(s="a"),
+    "live-migrating": migrating(*LIVE).allocated(s="b", m="a"),
+    "live-migrating as before Queens": migrating(*LIVE).allocated(s="a b"),
+    "being resized": migrating("resize_migrating", "resize", "migrating").allocated(
+        s={"b": {**USES, "VCPU": 2}}, m="a"
     ),
-    "soft-deleted": (server(vm_state="soft-delete"), (), {"s": on(a=USES)}),
-    "live-migrating": (
-        server(task_state="migrating"),
-        (move("live-migration", "running"),),
-        {"s": on(b=USES), "m": on(a=USES)},
+    "waiting to be confirmed": vm("b", vm_state="resized", **LARGE)
+    .move("resize", "finished")
+    .allocated(s={"b": LARGE_USES}, m="a"),
+    "being evacuated": migrating("rebuilding", "evacuation", "pre-migrating").allocated(s="a b"),
+    "evacuated, and not cleaned up": vm("b").move("evacuation", "done").allocated(s="a b"),
+    "being built on no host": vm(None, vm_state="building"),
+    "being built with a claim": vm(None, vm_state="building", updated=JUST_NOW).allocated(s="c"),
+    "offloaded": vm(None, vm_state="shelved_offloaded"),
+    "in error on no host": vm(None, vm_state="error"),
+    "pinned by an image that is not shown": vm("b", **HIDDEN).allocated(
+        s={"b": {**DISK, "MEMORY_MB": 512, "PCPU": 1}}
     ),
-    "live-migrating as before Queens": (
-        server(task_state="migrating"),
-        (move("live-migration", "running"),),
-        {"s": on(a=USES, b=USES)},
-    ),
-    "being resized": (
-        server(task_state="resize_migrating"),
-        (move("resize", "migrating"),),
-        {"s": on(b={**USES, "VCPU": 2}), "m": on(a=USES)},
-    ),
-    "waiting to be confirmed": (
-        server("b", **RESIZED),
-        (move("resize", "finished"),),
-        {"s": on(b={"VCPU": 2, "MEMORY_MB": 1024, "DISK_GB": 20}), "m": on(a=USES)},
-    ),
-    "being evacuated": (
-        server(task_state="rebuilding"),
-        (move("evacuation", "pre-migrating"),),
-        {"s": on(a=USES, b=USES)},
-    ),
-    "evacuated, and not cleaned up": (
-        server("b"),
-        (move("evacuation", "done"),),
-        {"s": on(a=USES, b=USES)},
-    ),
-    "being built on no host": (server(None, vm_state="building"), (), {}),
-    "being built with a claim": (
-        server(None, vm_state="building", updated=JUST_NOW),
-        (),
-        {"s": on(c=USES)},
-    ),
-    "offloaded": (server(**OFFLOADED), (), {}),
-    "in error on no host": (server(None, vm_state="error"), (), {}),
-    "of a cell that is down": (server(known=False), (), {}),
-    "pinned by an image that is not shown": (
-        server("b", **HIDDEN),
-        (),
-        {"s": on(b={**DISK, "MEMORY_MB": 512, "PCPU": 1})},
-    ),
-    "whose device profile Cyborg knows": (
-        server(flavor=dataclasses.replace(SMALL, extra_specs={"accel:device_profile": "x"})),
-        (),
-        {"s": on(a={"VCPU": 7, "FPGA": 1})},
-    ),
+    "whose device profile Cyborg knows": vm(**CYBORG).allocated(s={"a": {"VCPU": 7, "FPGA": 1}}),
 }
-#: A server, its migrations, the allocations, the codes, and the allocations after the repair.
-WRONG: dict[
-    str,
-    tuple[values.Server, tuple[values.Migration, ...], dict[str, Any], list[str], dict[str, Any]],
-] = {
-    "on two hosts": (server(), (), {"s": on(a=USES, b=USES)}, ["doubled"], {"s": on(a=USES)}),
+#: A cloud, the codes, and the allocations after the repair.
+WRONG: dict[str, tuple[Small, list[str], dict[str, Places]]] = {
+    "on two hosts": (vm().allocated(s="a b"), ["doubled"], {"s": "a"}),
     "on two hosts, its disk shared": (
-        server(),
-        (),
-        {"s": on(a=CPUS, nfs=DISK, b=CPUS)},
-        ["doubled"],
-        {"s": on(a=CPUS, nfs=DISK)},
-    ),
+        vm().allocated(s={"a": CPUS, "nfs": DISK, "b": CPUS}),
+        ["doubled"], {"s": {"a": CPUS, "nfs": DISK}}),
     "evacuated from a deleted host": (
-        server("b"),
-        (dataclasses.replace(move("evacuation", "done"), source_host="gone"),),
-        {"s": on(b=USES, gone=USES)},
-        ["doubled"],
-        {"s": on(b=USES)},
-    ),
+        vm("b").move("evacuation", "done", source_compute="nova-gone").allocated(s="b gone"),
+        ["doubled"], {"s": "b"}),
     "evacuated, cleaned up, but for this": (
-        server("b"),
-        (move("evacuation", "completed"),),
-        {"s": on(a=USES, b=USES)},
-        ["doubled"],
-        {"s": on(b=USES)},
-    ),
+        vm("b").move("evacuation", "completed").allocated(s="a b"), ["doubled"], {"s": "b"}),
     "doubled, and too small": (
-        server(flavor=LARGE),
-        (),
-        {"s": on(a=USES, b=USES)},
-        ["doubled", "wrong-size"],
-        {"s": on(a={"VCPU": 2, "MEMORY_MB": 1024, "DISK_GB": 20})},
-    ),
-    "on a wrong host": (server(), (), {"s": on(c=USES)}, ["wrong-host"], {"s": on(a=USES)}),
+        vm(**LARGE).allocated(s="a b"), ["doubled", "wrong-size"], {"s": {"a": LARGE_USES}}),
+    "on a wrong host": (vm().allocated(s="c"), ["wrong-host"], {"s": "a"}),
     "on a wrong host but for its disk": (
-        server(),
-        (),
-        {"s": on(c=CPUS, nfs=DISK)},
-        ["wrong-host"],
-        {"s": on(a=CPUS, nfs=DISK)},
-    ),
+        vm().allocated(s={"c": CPUS, "nfs": DISK}),
+        ["wrong-host"], {"s": {"a": CPUS, "nfs": DISK}}),
     "offloaded with something left": (
-        server(**OFFLOADED),
-        (),
-        {"s": on(a=USES)},
-        ["wrong-host"],
-        {"s": {}},
-    ),
+        vm(None, vm_state="shelved_offloaded").allocated(s="a"), ["wrong-host"], {"s": {}}),
     "of an older flavor": (
-        server(flavor=LARGE),
-        (),
-        {"s": on(a=USES)},
-        ["wrong-size"],
-        {"s": on(a={"VCPU": 2, "MEMORY_MB": 1024, "DISK_GB": 20})},
-    ),
+        vm(**LARGE).allocated(s="a"), ["wrong-size"], {"s": {"a": LARGE_USES}}),
     "of an older flavor, its disk shared": (
-        server(flavor=LARGE),
-        (),
-        {"s": on(a=CPUS, nfs=DISK)},
-        ["wrong-size"],
-        {"s": on(a={"VCPU": 2, "MEMORY_MB": 1024}, nfs={"DISK_GB": 20})},
-    ),
-    "too large": (
-        server(from_volume=True),
-        (),
-        {"s": on(a=USES)},
-        ["wrong-size"],
-        {"s": on(a=CPUS)},
-    ),
+        vm(**LARGE).allocated(s={"a": CPUS, "nfs": DISK}),
+        ["wrong-size"], {"s": {"a": {"VCPU": 2, "MEMORY_MB": 1024}, "nfs": {"DISK_GB": 20}}}),
+    "too large": (vm(**ON_VOLUME).allocated(s="a"), ["wrong-size"], {"s": {"a": CPUS}}),
     "with nothing but a device": (
-        server(),
-        (),
-        {"s": on(a={"CUSTOM_X": 1})},
-        ["wrong-size"],
-        {"s": on(a={**USES, "CUSTOM_X": 1})},
-    ),
+        vm().allocated(s={"a": {"CUSTOM_X": 1}}),
+        ["wrong-size"], {"s": {"a": {**USES, "CUSTOM_X": 1}}}),
     "pinned, and allocated as if not": (
-        server("b", flavor=PINNED),
-        (),
-        {"s": on(b=USES)},
-        ["wrong-size"],
-        {"s": on(b={"PCPU": 1, "MEMORY_MB": 512, "DISK_GB": 10})},
-    ),
-    "with nothing": (server(), (), {}, ["missing"], {"s": on(a=USES)}),
+        vm("b", **PINNED).allocated(s="b"),
+        ["wrong-size"], {"s": {"b": {"PCPU": 1, "MEMORY_MB": 512, "DISK_GB": 10}}}),
+    "with nothing": (vm(), ["missing"], {"s": "a"}),
     "whose resize is confirmed": (
-        server("b"),
-        (move("resize", "confirmed"),),
-        {"s": on(b=USES), "m": on(a=USES)},
-        ["leaked-move"],
-        {"m": {}},
-    ),
-}
-#: A server, its migrations, the allocations, and a part of the reason why it is unknown.
-UNSURE: dict[str, tuple[values.Server, tuple[values.Migration, ...], dict[str, Any], str]] = {
+        vm("b").move("resize", "confirmed").allocated(s="b", m="a"), ["leaked-move"], {"m": {}}),
+}  # fmt: skip
+#: A cloud, and a part of the reason why its server is unknown.
+UNSURE: dict[str, tuple[Small, str]] = {
     "doubled while it reboots": (
-        server(task_state="rebooting"),
-        (move("live-migration", "running", "bb"),),
-        {"s": on(a=USES, c=USES)},
-        "live-migration is running",
-    ),
-    "without anything while it moves": (
-        server(task_state="migrating"),
-        (move("live-migration", "running"),),
-        {},
-        "live-migration is running",
-    ),
-    "without anything while it reboots": (server(task_state="rebooting"), (), {}, "rebooting"),
-    "soft-deleted without anything": (server(vm_state="soft-delete"), (), {}, "soft-deleted"),
-    "stuck while it is built": (
-        server(None, vm_state="building"),
-        (),
-        {"s": on(c=USES)},
-        "since 2020",
-    ),
-    "on a share of other hosts": (server("c"), (), {"s": on(c=USES, nfs=DISK)}, "does not share"),
+        vm(task_state="rebooting").move("live-migration", "running", "bb").allocated(s="a c"),
+        "live-migration is running"),
+    "without anything while it moves": (migrating(*LIVE), "live-migration is running"),
+    "without anything while it reboots": (vm(task_state="rebooting"), "rebooting"),
+    "soft-deleted without anything": (
+        vm(vm_state="soft-delete", status="SOFT_DELETED"), "soft-deleted"),
+    "stuck while it is built": (vm(None, vm_state="building").allocated(s="c"), "since 2020"),
+    "on a share of other hosts": (
+        vm("c").allocated(s={"c": USES, "nfs": DISK}), "does not share"),
     "on a wrong host with a port": (
-        server(),
-        (),
-        {"s": on(b=USES, nic={"NET_BW_EGR_KILOBIT_PER_SEC": 10})},
-        "NET_BW_EGR_KILOBIT_PER_SEC",
-    ),
-    "on a wrong host, and full": (
-        server(flavor=Flavor(vcpus=99, ram=512, disk=10)),
-        (),
-        {"s": on(c=USES)},
-        "no capacity on a.",
-    ),
-    "without anything, and full": (
-        server(flavor=Flavor(vcpus=99, ram=512, disk=10)),
-        (),
-        {},
-        "no capacity on a.",
-    ),
+        vm().allocated(s={"b": USES, "nic": EGRESS}), "NET_BW_EGR_KILOBIT_PER_SEC"),
+    "on a wrong host, and full": (vm(vcpus=99).allocated(s="c"), "no capacity on a: VCPU"),
+    "without anything, and full": (vm(vcpus=99), "no capacity on a: VCPU"),
     "lacking what its host has not": (
-        server(flavor=CUSTOM),
-        (),
-        {"s": on(a=USES)},
-        "no inventory of CUSTOM_X",
-    ),
+        vm(**CUSTOM).change("gone", CUSTOM_X=1).allocated(s="a"), "no inventory of CUSTOM_X"),
     "at the source alone of an evacuation": (
-        server("b"),
-        (move("evacuation", "done"),),
-        {"s": on(a=USES)},
-        "not cleaned up",
-    ),
-    "pinned by an image that is not shown": (server("b", **HIDDEN), (), {}, "image"),
-    "changed just now": (server(updated=JUST_NOW), (), {"s": on(a=USES, b=USES)}, "10 seconds ago"),
+        vm("b").move("evacuation", "done").allocated(s="a"), "not cleaned up"),
+    "pinned by an image that is not shown": (vm("b", **HIDDEN), "image"),
+    "changed just now": (vm(updated=JUST_NOW).allocated(s="a b"), "10 seconds ago"),
     "moved just now": (
-        server(),
-        (dataclasses.replace(move("resize", "reverted"), updated=JUST_NOW),),
-        {"s": on(a=USES, b=USES)},
-        "10 seconds ago",
-    ),
+        vm().move("resize", "reverted", updated_at=JUST_NOW).allocated(s="a b"), "10 seconds ago"),
     "active, and reported on no host": (
-        server(None),
-        (),
-        {"s": on(a=USES)},
-        "a server that is active is on some host",
-    ),
+        vm(None).allocated(s="a"), "a server that is active is on some host"),
     "in error with its migration": (
-        server(vm_state="error"),
-        (move("resize", "error"),),
-        {"s": on(a=USES), "m": on(b=USES)},
-        "Placement still holds both hosts",
-    ),
+        vm(vm_state="error").move("resize", "error").allocated(s="a", m="b"),
+        "Placement still holds both hosts"),
     "not evacuated in the end": (
-        server(vm_state="error"),
-        (move("evacuation", "failed"),),
-        {"s": on(a=USES, b=USES)},
-        "Placement still holds both hosts",
-    ),
+        vm(vm_state="error").move("evacuation", "failed").allocated(s="a b"),
+        "Placement still holds both hosts"),
     "put back by half": (
-        server(),
-        (move("live-migration", "failed"),),
-        {"s": on(b=USES)},
-        "the guest may be on either host",
-    ),
-}
+        vm().move("live-migration", "failed").allocated(s="b"),
+        "the guest may be on either host"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", HEALTHY)
 def test_right_server_has_no_finding(name: str) -> None:
-    nova_server, moves, allocations = HEALTHY[name]
-    assert find(cloud([nova_server], moves, allocations)) == []
+    assert Audited(HEALTHY[name]).findings == []
 
 
 @pytest.mark.parametrize("name", WRONG)
 def test_wrong_server_has_its_code_and_its_repair(name: str) -> None:
-    nova_server, moves, allocations, expected, left = WRONG[name]
-    snapshot = cloud([nova_server], moves, allocations)
-    problems = find(snapshot)
-    assert codes(problems) == expected
-    assert repaired(snapshot, problems) == left
-    after = {uuid: parts for uuid, parts in {**allocations, **left}.items() if parts}
-    assert find(cloud([nova_server], moves, after)) == []
+    kit, expected, left = WRONG[name]
+    audited = Audited(kit)
+    assert audited.codes == expected
+    assert audited.repaired() == {consumer: amounts(left[consumer]) for consumer in left}
+    assert Audited(kit.after(**left)).findings == []
+
+
+def test_of_a_cell_that_is_down_only_the_provider_is_unknown() -> None:
+    (finding,) = Audited(vm().cell_down("a")).findings
+    assert (finding.code, finding.subject.name) == ("unknown", "a")
 
 
 def test_an_ambiguous_server_can_be_assigned() -> None:
-    snapshot = cloud([server("c")], sharing={"n-c.": ("u-nfs", "n-gone.")})
-    offered = dict(snapshot.inventories["n-c."])
-    offered.pop("DISK_GB", None)
-    inventories = {**snapshot.inventories, "n-c.": offered}
-    (finding,) = find(dataclasses.replace(snapshot, inventories=inventories))
+    (finding,) = Audited(on_two_disks()).findings
     assert (finding.code, finding.proposed.action) == ("unknown", findings.Remedy.ASSIGN)
-    assert "ambiguous: it is on nfs or gone." in finding.proposed.text
+    assert "ambiguous: it is on nfs-1 or nfs-2" in finding.proposed.text
 
 
 @pytest.mark.parametrize("name", UNSURE)
 def test_uncertain_finding_is_unknown_and_not_repaired(name: str) -> None:
-    nova_server, moves, allocations, why = UNSURE[name]
-    snapshot = cloud([nova_server], moves, allocations)
-    (finding,) = find(snapshot)
+    kit, why = UNSURE[name]
+    audited = Audited(kit)
+    (finding,) = audited.findings
     assert finding.code == "unknown"
     assert why in f"{finding.evidence.text}; {finding.proposed.text}"
     assert finding.proposed.action != findings.Remedy.ASSIGN or "ambiguous" in finding.proposed.text
-    assert repaired(snapshot, [finding]) == {}
+    assert audited.repaired() == {}
 
 
-#: A consumer that nova does not know: its allocations, its owner, the context, and the code.
-UNKNOWN_CONSUMERS: dict[str, tuple[dict[str, Any], Owner, dict[str, Any], str]] = {
-    "of nova's classes and project": (on(a=CPUS), NO_TYPE, {}, "orphaned"),
-    "of a placeholder": (
-        on(a=CPUS),
-        Owner(allocation.PLACEHOLDER, allocation.PLACEHOLDER, "unknown"),
+#: A consumer that nova does not know: its allocations, its owner, the reading, and the code.
+UNKNOWN_CONSUMERS: dict[str, tuple[Places, dict[str, str], dict[str, Any], str]] = {
+    "of nova's classes and project": ({"a": CPUS}, NO_TYPE, {}, "orphaned"),
+    "of a placeholder": ({"a": CPUS}, PLACEHOLDER, {}, "orphaned"),
+    "on two hosts": ({"a": CPUS, "b": CPUS}, NO_TYPE, {}, "orphaned"),
+    "of a type of nova's": ({"a": {"CUSTOM_X": 1}}, {"project": "x"}, {}, "orphaned"),
+    "of a migration": ({"a": CPUS}, {"project": "x", "type": "MIGRATION"}, {}, "leaked-move"),
+    "on a port's device": ({"nic": EGRESS}, NO_TYPE, {}, "orphaned"),
+    "on a deleted provider": ({"gone": CPUS}, NO_TYPE, {}, "orphaned"),
+    "below microversion 1.38": ({"a": CPUS}, {}, {"version": "1.37"}, "orphaned"),
+    "of another service's type": ({"a": CPUS}, {"type": "CONTAINER"}, {}, ""),
+    "of a project that nova does not know": (
+        {"a": CPUS},
+        {"project": "x", **NO_TYPE},
         {},
-        "orphaned",
+        "unknown",
     ),
-    "on two hosts": (on(a=CPUS, b=CPUS), NO_TYPE, {}, "orphaned"),
-    "of a type of nova's": (on(a={"CUSTOM_X": 1}), Owner("x", "u", "INSTANCE"), {}, "orphaned"),
-    "of a migration": (on(a=CPUS), Owner("x", "u", "MIGRATION"), {}, "leaked-move"),
-    "on a port's device": (on(nic={"NET_BW_EGR_KILOBIT_PER_SEC": 1}), NO_TYPE, {}, "orphaned"),
-    "on a deleted provider": (on(gone=CPUS), NO_TYPE, {}, "orphaned"),
-    "below microversion 1.38": (on(a=CPUS), Owner("p", "u"), {}, "orphaned"),
-    "of another service's type": (on(a=CPUS), Owner("p", "u", "CONTAINER"), {}, ""),
-    "of a project that nova does not know": (on(a=CPUS), Owner("x", "u", "unknown"), {}, "unknown"),
-    "of an operator's own class": (on(a={"CUSTOM_X": 1}), NO_TYPE, {}, "unknown"),
-    "on a disk that others may use": (on(nfs=DISK), NO_TYPE, {}, "unknown"),
-    "where Zun is": (on(a=CPUS), NO_TYPE, {"other_service": "Zun"}, "unknown"),
+    "of an operator's own class": ({"a": {"CUSTOM_X": 1}}, NO_TYPE, {}, "unknown"),
+    "on a disk that others may use": ({"nfs": DISK}, NO_TYPE, {}, "unknown"),
+    "where Zun is": ({"a": CPUS}, NO_TYPE, {"services": ["container"]}, "unknown"),
 }
+
+
+def others() -> Small:
+    """Nova has another server in the project, which is right."""
+    return Small().instance("o").allocated(o="a")
 
 
 @pytest.mark.parametrize("name", UNKNOWN_CONSUMERS)
 def test_unknown_consumer_is_orphaned_only_if_nova_created_it(name: str) -> None:
-    allocations, owner, more, code = UNKNOWN_CONSUMERS[name]
-    others = server("a", uuid="o")
-    snapshot = cloud([others], allocations={"x": allocations, "o": on(a=USES)}, owners={"x": owner})
-    found = find(snapshot, **more)
-    assert codes(found) == ([code] if code else [])
-    assert repaired(snapshot, found) == ({"x": {}} if code in ("orphaned", "leaked-move") else {})
+    places, owner, options, code = UNKNOWN_CONSUMERS[name]
+    audited = Audited(others().server("x", amounts(places), **owner), **options)
+    assert audited.codes == ([code] if code else [])
+    assert audited.repaired() == ({"x": {}} if code in ("orphaned", "leaked-move") else {})
+
+
+def refused(consumer: str) -> dict[str, Any]:
+    """Nova does not show whether there is a server of this UUID."""
+    reason = {"not known": "no", "service": "nova", "status": 400}
+    return {f"GET /v2.1/servers/{uuid_of(consumer)}": reason}
 
 
 def test_consumer_that_nova_cannot_show_is_unknown() -> None:
-    snapshot = cloud(
-        [server("a", uuid="o")],
-        allocations={"x": on(a=CPUS), "o": on(a=USES)},
-        owners={"x": NO_TYPE},
-        unconfirmed={"x": "503"},
-    )
-    assert codes(find(snapshot)) == ["unknown"]
+    kit = others().server("x", {"a": CPUS}, **NO_TYPE)
+    assert Audited(kit, recorded=refused("x")).codes == ["unknown"]
 
 
 def test_only_nova_allocates_the_class_of_a_bare_metal_node() -> None:
-    node = values.ComputeNode("u-nfs", "nfs", "ironic")
-    snapshot = cloud(
-        [server("a", uuid="o")],
-        allocations={"x": on(nfs={"CUSTOM_GOLD": 1}), "o": on(a=USES)},
-        owners={"x": NO_TYPE},
-        hosts=values.Hosts(nodes=(*NODES, node)),
-        sharing={},
-    )
-    assert codes(find(snapshot)) == ["orphaned"]
+    kit = others().compute("metal").server("x", {"metal": {"CUSTOM_GOLD": 1}}, **NO_TYPE)
+    assert Audited(kit).codes == ["orphaned"]
 
 
 def test_consumer_may_belong_to_a_cell_that_is_down() -> None:
-    down = values.Hosts(nodes=NODES[:2], unreachable=frozenset({"c"}))
-    typed = Owner("p", "u", "MIGRATION")
-    snapshot = cloud(
-        [server("a", uuid="o")],
-        allocations={"x": on(c=USES), "y": on(b=USES), "o": on(a=USES)},
-        owners={"x": typed, "y": typed},
-        hosts=down,
-    )
-    found = {item.subject.uuid: item.code for item in find(snapshot)}
-    assert (found["x"], found["y"]) == ("unknown", "leaked-move")
+    kit = others()
+    for name, host in (("x", "c"), ("y", "b")):
+        kit.server(name, {host: USES}, type="MIGRATION")
+    problems = Audited(kit.cell_down("c")).findings
+    codes = {item.subject.uuid: item.code for item in problems}
+    assert (codes[uuid_of("x")], codes[uuid_of("y")]) == ("unknown", "leaked-move")
 
 
 def test_several_hosts_that_nova_does_not_know_may_be_another_novas() -> None:
-    nodes = values.Hosts(nodes=NODES[:1])
-    held: dict[str, Any] = {"x": on(b=USES), "y": on(c=USES), "z": on(a=USES), "o": on(a=USES)}
-    typed = dict.fromkeys("xyz", Owner("p", "u", "INSTANCE"))
-    snapshot = cloud([server("a", uuid="o")], allocations=held, owners=typed, hosts=nodes)
+    def lost(kit: Small, **options: Any) -> tuple[set[str], dict[str, str]]:
+        problems = Audited(kit.delete_service("b").delete_service("c"), **options).findings
+        names = {uuid_of(name): name for name in "xyz"}
+        orphaned = {names[item.subject.uuid] for item in problems if item.code == "orphaned"}
+        texts = {names.get(item.subject.uuid, ""): item.evidence.text for item in problems}
+        return orphaned, texts
 
-    def orphaned(snapshot: Cloud, **fields: Any) -> set[str]:
-        problems = find(snapshot, **fields)
-        return {item.subject.uuid for item in problems if item.code == "orphaned"}
-
-    assert orphaned(snapshot) == {"z"}
-    assert "another nova's" in next(
-        item.evidence.text for item in find(snapshot) if item.subject.uuid == "x"
-    )
+    places = {"x": "b", "y": "c", "z": "a"}
+    orphaned, texts = lost(others().allocated(**places))
+    assert orphaned == {"z"}
+    assert "another nova's" in texts["x"]
     # The operator names the host; or nova has a record of a server there, or a server.
-    assert orphaned(snapshot, hosts=frozenset({"b."})) == {"x", "z"}
-    once = dataclasses.replace(
-        snapshot, deleted_servers={"d": dataclasses.replace(GONE, node="b.")}
-    )
-    assert orphaned(once) == {"x", "y", "z"}
-    there = {**held, "o": on(b=USES)}
-    assert orphaned(dataclasses.replace(snapshot, allocations=there)) == {"x", "y", "z"}
+    assert lost(others().allocated(**places), hosts=frozenset({"b"}))[0] == {"x", "z"}
+    once = others().allocated(**places).instance("d", "b", **DELETED)
+    assert lost(once)[0] == {"x", "y", "z"}
+    assert lost(Small().instance("o").allocated(o="b", **places))[0] == {"x", "y", "z"}
     # A single such host was removed.
-    assert orphaned(dataclasses.replace(snapshot, allocations={"x": held["x"]})) == {"x"}
+    assert lost(Small().instance("o").allocated(x="b"))[0] == {"x"}
 
 
-@pytest.mark.parametrize(("is_known", "unconfirmed"), [(False, {}), (True, {"another": "503"})])
+@pytest.mark.parametrize(
+    "recorded",
+    [{SERVERS: Small().instance("o").cell_down("a").nova()[SERVERS]}, refused("another")],
+)
 def test_no_consumer_is_orphaned_if_a_cell_went_down_during_the_audit(
-    is_known: bool, unconfirmed: dict[str, str]
+    recorded: dict[str, Any],
 ) -> None:
-    snapshot = cloud(
-        [server("a", uuid="o", known=is_known)],
-        allocations={"x": on(a=USES), "o": on(a=USES)},
-        owners={"x": Owner("p", "u", "INSTANCE")},
-        unconfirmed=unconfirmed,
-    )
-    (finding,) = find(snapshot)
-    assert (finding.code, "cell that is down" in finding.evidence.text) == ("unknown", True)
+    kit = others().allocated(x="a", another="a")
+    for finding in Audited(kit, recorded=recorded).findings:
+        is_refused = f"GET /v2.1/servers/{finding.subject.uuid}" in recorded
+        assert finding.code == "unknown"
+        assert is_refused or "cell that is down" in finding.evidence.text
 
 
 def test_consumers_of_a_deleted_server_and_of_its_migration_are_left_over() -> None:
-    snapshot = cloud(
-        [],
-        [move("resize", "finished")],
-        {"s": on(b=USES), "m": on(a=USES)},
-        deleted_servers={"s": GONE},
-    )
-    problems = find(snapshot)
-    assert codes(problems) == ["leaked-move", "orphaned"]
-    assert [item.subject.name for item in problems] == ["resize of vm-s", "vm-s"]
-    late = dataclasses.replace(GONE, updated=JUST_NOW)
-    assert "unknown" in {
-        item.code for item in find(dataclasses.replace(snapshot, deleted_servers={"s": late}))
-    }
+    problems = Audited(vm(**DELETED).move("resize", "finished").allocated(s="b", m="a"))
+    assert problems.codes == ["leaked-move", "orphaned"]
+    assert [item.subject.name for item in problems.findings] == ["resize of s", "s"]
+    late = vm(updated=JUST_NOW, **DELETED).move("resize", "finished").allocated(s="b", m="a")
+    assert "unknown" in Audited(late).codes
 
 
-def test_open_migration_without_server_is_unknown() -> None:
-    for state, code in (("finished", "unknown"), ("confirmed", "leaked-move")):
-        snapshot = cloud([], [move("resize", state)], {"m": on(a=USES)})
-        assert [item.code for item in find(snapshot)] == [code]
+@pytest.mark.parametrize(
+    ("status", "code"), [("finished", "unknown"), ("confirmed", "leaked-move")]
+)
+def test_open_migration_without_server_is_unknown(status: str, code: str) -> None:
+    assert Audited(Small().move("resize", status).allocated(m="a")).codes == [code]
 
 
 def test_provider_over_capacity_is_reported_and_not_repaired() -> None:
-    snapshot = cloud([server()], allocations={"s": on(a={**USES, "DISK_GB": 200})})
-    over = next(item for item in find(snapshot) if item.code == "over-capacity")
+    problems = Audited(vm().allocated(s={"a": {**USES, "DISK_GB": 200}})).findings
+    over = next(item for item in problems if item.code == "over-capacity")
     assert over.evidence.text == "DISK_GB 200 used of 100"
     assert over.evidence.fields == {"resources": {"DISK_GB": {"used": 200, "capacity": 100}}}
-    assert (over.subject.name, over.hosts, over.repair) == ("a.", ("a",), None)
+    assert (over.subject.name, over.hosts, over.repair) == ("a", ("nova-a",), None)
 
 
 @pytest.mark.parametrize(
     ("disk", "cores", "notes"),
     [
-        (200, 4, ("over capacity: a.. A Placement older than 2025.2 refuses ",)),
+        (200, 4, ("over capacity: a. A Placement older than 2025.2 refuses ",)),
         # Nothing is written.
         (200, 1, ()),
         (20, 4, ()),
@@ -475,80 +323,75 @@ def test_provider_over_capacity_is_reported_and_not_repaired() -> None:
 def test_a_repair_on_a_host_over_its_capacity_says_which_placement_refuses_it(
     disk: int, cores: int, notes: tuple[str, ...]
 ) -> None:
-    other = {"other": on(a={"DISK_GB": disk - 20})} if disk > 20 else {}
-    parts = {"s": on(a={**USES, "VCPU": cores}), **other}
-    snapshot = cloud([server(), server(uuid="other", vm_state="error")], allocations=parts)
-    problems = findings.select(find(snapshot), subjects={"s"})
-    planned = audit._plan(snapshot, problems, ())
+    kit = vm().instance("other", vm_state="error").allocated(s={"a": {**USES, "VCPU": cores}})
+    audited = Audited(kit.allocated(other={"a": {"DISK_GB": disk - 20}} if disk > 20 else ""))
+    problems = findings.select(audited.findings, subjects={uuid_of("s")})
+    planned = audit._plan(audited.snapshot, problems, ())
     assert len(planned.changes) == (cores != 1)
     assert [note[: len(text)] for note, text in zip(planned.notes, notes, strict=True)] == [*notes]
 
 
-def test_a_one_time_use_device_in_use_is_not_over_capacity() -> None:
-    reserved = {"n-a.": {"VGPU": inventory.Inventory(total=1, reserved=1)}}
-    snapshot = cloud([server()], allocations={"s": on(a={"VGPU": 1})})
-    snapshot = dataclasses.replace(snapshot, inventories={**snapshot.inventories, **reserved})
-    assert providers.has_use_without_capacity(snapshot)
-    assert "over-capacity" in {item.code for item in find(snapshot)}
-    problems = find(snapshot, one_time_use=frozenset({"n-a."}))
-    assert "over-capacity" not in {item.code for item in problems}
-
-
-def test_an_ironic_node_in_use_is_not_over_capacity() -> None:
-    """Nova reserves the node when a server gets it, so that it is not used again uncleaned."""
-    reserved = {"n-a.": {"CUSTOM_X": inventory.Inventory(total=1, reserved=1)}}
-    snapshot = cloud([server()], allocations={"s": on(a={"CUSTOM_X": 1})})
-    snapshot = dataclasses.replace(snapshot, inventories={**snapshot.inventories, **reserved})
-    assert "over-capacity" in {item.code for item in find(snapshot)}
-    nodes = tuple(
-        dataclasses.replace(node, hypervisor=("ironic", 1)) for node in snapshot.hosts.nodes
-    )
-    hosts = dataclasses.replace(snapshot.hosts, nodes=nodes)
-    problems = find(dataclasses.replace(snapshot, hosts=hosts))
-    assert "over-capacity" not in {item.code for item in problems}
-
-
-@pytest.mark.parametrize(
-    ("fields", "more", "code"),
-    [
-        ({}, {"computes": frozenset({"n-gone."})}, "stale-provider"),
-        ({}, {}, "unknown"),
-        ({"deleted_servers": {"s": dataclasses.replace(GONE, node="gone.")}}, {}, "stale-provider"),
-        (
-            {"hosts": values.Hosts(nodes=(*NODES, values.ComputeNode("other", "gone.", "gone")))},
-            {},
-            "stale-provider",
-        ),
-        (
-            {"hosts": values.Hosts(nodes=NODES, services=frozenset({"gone"}))},
-            {"computes": frozenset({"n-gone."})},
-            "unknown",
-        ),
-        (
-            {"hosts": values.Hosts(nodes=NODES, unreachable=frozenset({"gone"}))},
-            {"computes": frozenset({"n-gone."})},
-            "unknown",
-        ),
-    ],
-)
-def test_provider_without_compute_node_is_stale_only_with_evidence(
-    fields: dict[str, Any], more: dict[str, Any], code: str
+@pytest.mark.parametrize(("traits", "is_over"), [((), True), ((ONE_TIME_USE,), False)])
+def test_a_one_time_use_device_in_use_is_not_over_capacity(
+    traits: tuple[str, ...], is_over: bool
 ) -> None:
-    (finding,) = audit.find(cloud(**fields), context(**more))
-    assert (finding.code, finding.subject.uuid, finding.repair) == (code, "n-gone.", None)
-    is_undiscovered = "hosts" in fields and not code.startswith("stale")
+    kit = vm().child("a", "gpu", traits=traits, VGPU={"total": 1, "reserved": 1})
+    audited = Audited(kit.allocated(s={"gpu": {"VGPU": 1}}))
+    assert providers.has_use_without_capacity(audited.snapshot)
+    assert ("over-capacity" in audited.codes) is is_over
+
+
+@pytest.mark.parametrize(("hypervisor", "is_over"), [("QEMU", True), ("ironic", False)])
+def test_an_ironic_node_in_use_is_not_over_capacity(hypervisor: str, is_over: bool) -> None:
+    """Nova reserves the node when a server gets it, so that it is not used again uncleaned."""
+    kit = Small().host("metal", CUSTOM_X={"total": 1, "reserved": 1})
+    kit.node("metal", hypervisor_type=hypervisor).instance("s", "metal")
+    audited = Audited(kit.allocated(s={"metal": {"CUSTOM_X": 1}}))
+    assert ("over-capacity" in audited.codes) is is_over
+
+
+#: A cloud, more of nova's answers, and whether the provider is stale.
+STALE: dict[str, tuple[Small, dict[str, Any], str]] = {
+    "a trait": (Small("COMPUTE_NODE"), {}, "stale-provider"),
+    "nothing": (Small(), {}, "unknown"),
+    "a deleted server": (
+        Small().node("gone").instance("s", "gone", **DELETED).delete_service("gone"),
+        {},
+        "stale-provider",
+    ),
+    "another node of its name": (Small().node("gone", id=uuid_of("new")), {}, "stale-provider"),
+    "a service without a node": (
+        Small("COMPUTE_NODE").node("gone", "gone"),
+        {HYPERVISORS: Small().nova()[HYPERVISORS]},
+        "unknown",
+    ),
+    "a cell that is down": (Small("COMPUTE_NODE").node("gone").cell_down("gone"), {}, "unknown"),
+}
+
+
+@pytest.mark.parametrize("name", STALE)
+def test_provider_without_compute_node_is_stale_only_with_evidence(name: str) -> None:
+    kit, recorded, code = STALE[name]
+    audited = Audited(kit, recorded=recorded)
+    (finding,) = audit.find(audited.snapshot, audited.context)
+    assert (finding.code, finding.subject.name, finding.repair) == (code, "gone", None)
+    is_undiscovered = name in ("a service without a node", "a cell that is down")
     assert ("resource provider delete --tree" in finding.proposed.text) is not is_undiscovered
 
 
 def test_provider_with_read_error_is_reported_and_its_host_not_checked() -> None:
-    snapshot = cloud([server()], read_errors={"n-a.": "500"})
-    problems = find(snapshot)
-    assert {item.code for item in problems} == {"unknown"}
-    assert repaired(snapshot, problems) == {}
+    kit = vm().allocated(m="a")
+    client = embedded.Client(load=kit.document())
+    listed = "GET /resource_providers/{}/allocations"
+    refuse = traffic.about([uuid_of("a")], embedded.refuse(400, "broken"))
+    client.before(embedded.at(listed, refuse))
+    audited = Audited(kit, client=client)
+    assert {*audited.codes} == {"unknown"}
+    assert audited.repaired() == {}
 
 
 parts = strategies.dictionaries(
-    strategies.sampled_from(["n-a.", "n-b.", "n-c.", "n-gone.", "u-nic", "u-nfs"]),
+    strategies.sampled_from(["a", "b", "c", "gone", "nic", "nfs"]),
     strategies.dictionaries(
         strategies.sampled_from(["VCPU", "PCPU", "MEMORY_MB", "DISK_GB", "VGPU", "CUSTOM_X"]),
         strategies.integers(1, 3),
@@ -559,68 +402,63 @@ parts = strategies.dictionaries(
 )
 
 
-def test_wrong_owner_and_placeholder_have_different_codes() -> None:
-    placeholder = Owner(allocation.PLACEHOLDER, allocation.PLACEHOLDER, "unknown")
-    for owner, code in ((Owner("q", "u", "INSTANCE"), "wrong-owner"), (placeholder, "incomplete")):
-        snapshot = cloud([server()], allocations={"s": on(a=USES)}, owners={"s": owner})
-        problems = find(snapshot)
-        assert codes(problems) == [code]
-        (item,) = audit.plan_repair(snapshot, problems).changes
-        assert (plans.after(item)["project_id"], plans.after(item)["user_id"]) == ("p", "u")
-        assert plans.after(item)["consumer_type"] == owner.type
+@pytest.mark.parametrize(
+    ("owner", "code"), [({"project": "q"}, "wrong-owner"), (PLACEHOLDER, "incomplete")]
+)
+def test_wrong_owner_and_placeholder_have_different_codes(owner: dict[str, str], code: str) -> None:
+    audited = Audited(vm().server("s", {"a": USES}, **owner))
+    assert audited.codes == [code]
+    (item,) = audit.plan_repair(audited.snapshot, audited.findings).changes
+    assert (plans.after(item)["project_id"], plans.after(item)["user_id"]) == ("project", "user")
+    assert plans.after(item)["consumer_type"] == owner.get("type", "INSTANCE")
 
 
 def test_consumer_with_two_findings_is_written_once() -> None:
-    snapshot = cloud(
-        [server()], allocations={"s": on(a=USES, b=USES)}, owners={"s": Owner("q", "u", "INSTANCE")}
-    )
-    problems = find(snapshot)
-    assert codes(problems) == ["doubled", "wrong-owner"]
-    (item,) = audit.plan_repair(snapshot, problems).changes
-    assert plans.after(item)["n-b.:VCPU"] is None
-    assert (plans.after(item)["n-a.:VCPU"], plans.after(item)["project_id"]) == (1, "p")
-    (alone,) = audit.plan_repair(snapshot, findings.select(problems, codes=["wrong-owner"])).changes
-    assert plans.after(alone)["n-b.:VCPU"] == 1
+    audited = Audited(vm().server("s", amounts("a b"), project="q"))
+    assert audited.codes == ["doubled", "wrong-owner"]
+    on_a, on_b = (f"{uuid_of(name)}:VCPU" for name in "ab")
+    (item,) = audit.plan_repair(audited.snapshot, audited.findings).changes
+    assert plans.after(item)[on_b] is None
+    assert (plans.after(item)[on_a], plans.after(item)["project_id"]) == (1, "project")
+    chosen = findings.select(audited.findings, codes=["wrong-owner"])
+    (alone,) = audit.plan_repair(audited.snapshot, chosen).changes
+    assert plans.after(alone)[on_b] == 1
 
 
 def test_missing_binding_is_repaired_with_the_rest() -> None:
-    egress = {"NET_BW_EGR_KILOBIT_PER_SEC": 10}
-    port = api.Port("t", "t", "s", {"t": RequestGroup("t", egress)})
-    snapshot = cloud(
-        [server("b", flavor=LARGE)], allocations={"s": on(b=USES, nic=egress)}, ports={"s": (port,)}
-    )
-    problems = find(snapshot)
-    assert codes(problems) == ["missing", "wrong-size"]
-    assert "do not name their providers" in problems[0].evidence.text
-    (item,) = audit.plan_repair(snapshot, problems).changes
+    groups = [{"id": "t", "resources": EGRESS, "required": []}]
+    request = {"request_groups": groups, "same_subtree": ["t"]}
+    port = fake_neutron.port("t", "s", resource_request=request)
+    kit = vm("b", **LARGE).allocated(s={"b": USES, "nic": EGRESS})
+    audited = Audited(kit, ports=[port])
+    assert audited.codes == ["missing", "wrong-size"]
+    assert "do not name their providers" in audited.findings[0].evidence.text
+    (item,) = audit.plan_repair(audited.snapshot, audited.findings).changes
     assert item.kind == "bound allocations"
-    assert (plans.before(item)["port t:t"], plans.after(item)["port t:t"]) == (None, "u-nic")
-    assert (
-        plans.after(item)["n-b.:VCPU"],
-        plans.after(item)["u-nic:NET_BW_EGR_KILOBIT_PER_SEC"],
-    ) == (2, 10)
+    key, nic = f"port {uuid_of('t')}:t", uuid_of("nic")
+    assert (plans.before(item)[key], plans.after(item)[key]) == (None, nic)
+    assert audited.repaired() == {"s": {"b": LARGE_USES, "nic": EGRESS}}
 
 
 def test_repairs_that_free_capacity_come_first() -> None:
     full = {"VCPU": 8, "MEMORY_MB": 8192, "DISK_GB": 90}
-    snapshot = cloud(
-        [server()], allocations={"x": on(a=full)}, owners={"x": Owner("p", "u", "INSTANCE")}
-    )
-    problems = find(snapshot)
-    assert codes(problems) == ["missing", "orphaned"]
-    assert {
-        item.subject.uuid: item.stage for item in audit.plan_repair(snapshot, problems).changes
-    } == {"x": 0, "s": 1}
+    audited = Audited(vm().allocated(x={"a": full}))
+    assert audited.codes == ["missing", "orphaned"]
+    planned = audit.plan_repair(audited.snapshot, audited.findings)
+    assert {item.subject.uuid: item.stage for item in planned.changes} == {
+        uuid_of("x"): 0, uuid_of("s"): 1,
+    }  # fmt: skip
 
 
 def test_select_narrows_to_hosts_and_codes() -> None:
-    snapshot = cloud(
-        [server(), server("b", uuid="t")], allocations={"x": on(c=USES)}, owners={"x": NO_TYPE}
-    )
-    problems = find(snapshot)
-    assert codes(findings.select(problems, ["b"])) == ["missing"]
-    assert codes(findings.select(problems, ["c"], ["orphaned"])) == ["orphaned"]
-    assert codes(findings.select(problems, codes=["unknown"])) == []
+    kit = vm().instance("t", "b").server("x", {"c": USES}, **NO_TYPE)
+    problems = Audited(kit).findings
+    for hosts, codes, expected in (
+        (["nova-b"], (), ["missing"]),
+        (["nova-c"], ["orphaned"], ["orphaned"]),
+        ((), ["unknown"], []),
+    ):
+        assert [item.code for item in findings.select(problems, hosts, codes)] == expected
 
 
 def test_codes_are_those_of_all_checks() -> None:
@@ -629,19 +467,17 @@ def test_codes_are_those_of_all_checks() -> None:
 
 
 def test_time_of_another_clock_does_not_prevent_repair() -> None:
-    later = "2030-01-01T00:00:00.000000"
-    assert not context().too_young([later, LONG_AGO, ""])
-    assert "0 seconds" in context().too_young(["2026-01-01T00:00:00"]).text
+    context = AuditContext(datetime.datetime.fromisoformat(read.NOW), min_age=60)
+    assert not context.too_young(["2030-01-01T00:00:00.000000", LONG_AGO, ""])
+    assert "0 seconds" in context.too_young(["2026-01-01T00:00:00"]).text
 
 
 def test_amounts_are_unchanged_if_the_location_is_in_doubt() -> None:
     """After a correction on its host, its allocations elsewhere would look doubled."""
     devices = {"VCPU": 1, "MEMORY_MB": 1, "CUSTOM_X": 1}
-    allocations = {**on(a={"VCPU": 1, "CUSTOM_X": 1}), **on(c=devices)}
-    snapshot = cloud([server()], allocations={"s": allocations})
-    problems = find(snapshot)
-    assert codes(problems) == ["unknown"]
-    assert repaired(snapshot, problems) == {}
+    audited = Audited(vm().allocated(s={"a": {"VCPU": 1, "CUSTOM_X": 1}, "c": devices}))
+    assert audited.codes == ["unknown"]
+    assert audited.repaired() == {}
 
 
 @hypothesis.given(
@@ -649,52 +485,42 @@ def test_amounts_are_unchanged_if_the_location_is_in_doubt() -> None:
     orphan=parts,
     host=strategies.sampled_from(["a", "b", "c", None]),
     state=strategies.sampled_from(["active", "resized", "shelved_offloaded", "error", "building"]),
-    status_of=strategies.sampled_from(["running", "finished", "confirmed", "done", "error"]),
+    status=strategies.sampled_from(["running", "finished", "confirmed", "done", "error"]),
     kind=strategies.sampled_from(["resize", "evacuation", "live-migration"]),
-    flavor=strategies.sampled_from([SMALL, LARGE, PINNED, CUSTOM]),
+    flavor=strategies.sampled_from([{}, LARGE, PINNED, CUSTOM]),
 )
 def test_second_audit_finds_nothing_to_repair(
-    held: Any, orphan: Any, host: str | None, state: str, status_of: str, kind: str, flavor: Flavor
+    held: Any, orphan: Any, host: str | None, state: str, status: str, kind: str, flavor: Any
 ) -> None:
-    nova_server = server(host, vm_state=state, flavor=flavor)
-    moves = [move(kind, status_of)]
-    snapshot = cloud([nova_server], moves, {k: v for k, v in {"s": held, "m": orphan}.items() if v})
-    left = {**snapshot.allocations, **repaired(snapshot, problems := find(snapshot))}
-    again = find(cloud([nova_server], moves, {uuid: each for uuid, each in left.items() if each}))
-    assert [item for item in again if item.repair] == []
+    kit = vm(host, vm_state=state, **flavor).move(kind, status).allocated(s=held, m=orphan)
+    audited = Audited(kit)
+    again = Audited(kit.after(**audited.repaired()))
+    assert [item for item in again.findings if item.repair] == []
     without = {"over-capacity", "stale-provider", "stuck-move", "unknown"}
-    assert all(item.repair or item.code in without for item in problems)
+    assert all(item.repair or item.code in without for item in audited.findings)
 
 
 @pytest.mark.seeds(300, long=5000)
 def test_heal_sends_to_the_audit_only_what_the_audit_finds(seed: int) -> None:
-    draw = random.Random(f"heal and audit {seed}")
-    flavors = (SMALL, LARGE, PINNED, dataclasses.replace(LARGE, extra_specs=PINNED.extra_specs))
-    servers = [
-        server(
-            draw.choice("abc"),
-            uuid,
-            flavor=draw.choice(flavors),
-            has_volumes=draw.random() < 0.3,
-            **draw.choice(({}, {}, HIDDEN)),
-        )
-        for uuid in "stuvw"
-    ]
-    amounts = ({**CPUS, **DISK}, {"PCPU": 1, "MEMORY_MB": 512, **DISK}, CPUS,
-               {"VCPU": 2, "MEMORY_MB": 1024, "DISK_GB": 20},
-               {"PCPU": 2, "MEMORY_MB": 1024, "DISK_GB": 20}, {"VCPU": 1})  # fmt: skip
-    allocations: dict[str, Any] = {}
-    for item in servers:
-        places = draw.choice((item.host, item.host, item.host, draw.choice("abc")))
-        allocations[item.uuid] = on(**{str(places): dict(draw.choice(amounts))})
+    draw, kit = random.Random(f"heal and audit {seed}"), Small()
+    pinned = {"PCPU": 1, "MEMORY_MB": 512, **DISK}
+    large = {"PCPU": 2, "MEMORY_MB": 1024, "DISK_GB": 20}
+    amounts = (USES, pinned, CPUS, LARGE_USES, large, {"VCPU": 1})
+    for name in "stuvw":
+        host, flavor = draw.choice("abc"), draw.choice(({}, LARGE, PINNED, {**LARGE, **PINNED}))
+        volumes = VOLUMES if draw.random() < 0.3 else {}
+        kit.instance(name, host, **flavor, **volumes, **draw.choice(({}, {}, HIDDEN)))
+        places = draw.choice((host, host, host, draw.choice("abc")))
+        allocated = {places: draw.choice(amounts)}
         if draw.random() < 0.2:
-            allocations[item.uuid] |= on(nfs={"DISK_GB": draw.choice((10, 20))})
-    snapshot = cloud(servers, allocations=allocations)
+            allocated["nfs"] = {"DISK_GB": draw.choice((10, 20))}
+        kit.allocated(**{name: allocated})
+    audited = Audited(kit)
     sent = {
         planned.server.uuid: planned.reason.text
-        for planned in decision.decide(snapshot, heal_request.HealRequest())
+        for planned in decision.decide(audited.snapshot, heal_request.HealRequest())
         if "placement allocation audit" in planned.reason.text
     }
-    problems = find(snapshot)
+    problems = audited.findings
     assert sent.keys() <= {item.subject.uuid for item in problems}
     assert {item.subject.uuid for item in problems if item.code == "wrong-size"} <= sent.keys()
