@@ -3,74 +3,68 @@
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from osc_placement import errors, testing
-from osc_placement.client import responses
-from osc_placement.model import inventory, provider
+from osc_placement.model import inventory
 from osc_placement.neutron import api as neutron_api
 from osc_placement.neutron.api import Agent
-from osc_placement.nova import api as nova_api, pci, values
-from osc_placement.workflows.cloud.cloud import Cloud
+from osc_placement.nova import api as nova_api, pci
+from osc_placement.testing import nova, uuid_of
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.repair import findings
 from osc_placement.workflows.repair.providers import audit, devices, identity, observe
 from osc_placement.workflows.repair.providers.observe import AuditedCloud
 from tests.support import embedded
 
-QEMU = ("QEMU", 8002000)
 REPORTED = {"VCPU": 64, "MEMORY_MB": 1000, "DISK_GB": 100}
 HEALTHY = frozenset({"COMPUTE_NODE", "OWNER_NOVA", "COMPUTE_TRUSTED_CERTS"})
 
 
-def offered(**totals: int) -> dict[str, inventory.Inventory]:
-    return {name: inventory.Inventory(total=total) for name, total in totals.items()}
+HYPERVISOR = {"hypervisor_type": "QEMU", "hypervisor_version": 8002000, "vcpus": 64}
+HYPERVISOR |= {"memory_mb": 1000, "local_gb": 100}
 
 
-def item(name: str, parent: str | None = None, uuid: str | None = None) -> provider.Provider:
-    own = uuid or f"u-{name}"
-    return provider.Provider(
-        own, name, 1, f"u-{parent}" if parent else own, parent and f"u-{parent}"
-    )
+def add(
+    kit: testing.Cloud,
+    name: str,
+    traits: Iterable[str] = HEALTHY,
+    totals: Mapping[str, int] = REPORTED,
+    **node: Any,
+) -> testing.Cloud:
+    """A host, whose name is that of its node without the domain."""
+    shown = {"host": name.partition(".")[0], **HYPERVISOR, **node}
+    return kit.host(name, traits=traits, **totals).node(name, **shown)
 
 
-def cloud(count: int = 4, **fields: Any) -> Cloud:
-    """Equal hosts ``h0.example``, ...; ``fields`` replace fields of the snapshot."""
-    names = [f"h{number}.example" for number in range(count)]
-    nodes = tuple(
-        values.ComputeNode(
-            f"u-{name}", name, name.partition(".")[0], resources=REPORTED, hypervisor=QEMU
-        )
-        for name in names
-    )
-    services = tuple(values.ComputeService(node.host) for node in nodes)
-    snapshot = Cloud(
-        values.Hosts(nodes, services),
-        provider.by_uuid(item(name) for name in names),
-        inventories={f"u-{name}": offered(**REPORTED) for name in names},
-        traits={f"u-{name}": HEALTHY for name in names},
-    )
-    return dataclasses.replace(snapshot, **fields)
+def cloud(count: int = 4, **first: Any) -> testing.Cloud:
+    """Equal hosts ``h0.example``, ...; ``first`` are other options of the first one."""
+    kit = testing.Cloud()
+    for number in range(count):
+        add(kit, f"h{number}.example", **({} if number else first))
+    return kit
 
 
-def codes(snapshot: Cloud | AuditedCloud) -> list[tuple[str, str]]:
-    audited = snapshot if isinstance(snapshot, AuditedCloud) else AuditedCloud(snapshot)
+def read(
+    kit: testing.Cloud, agents: Sequence[Agent] | None = None, *services: Any, **request: Any
+) -> AuditedCloud:
+    """What the product reads of the cloud; ``services`` are more of nova's."""
+    client = testing.InProcessPlacement(load=kit).start().client()
+    answers = kit.nova()
+    answers["GET /v2.1/os-services"]["services"] += services
+    recorded = nova_api.RecordedNova(answers, "")
+    options = observe.ProviderAuditRequest(**request)
+    audited = observe.read(client, recorded, None, options, ReadContext())
+    audited.cloud.agents = agents
+    return audited
+
+
+def codes(kit: testing.Cloud, *agents: Agent, **request: Any) -> list[tuple[str, str]]:
+    audited = read(kit, agents or None, **request)
     return [(finding.code, finding.subject.name) for finding in audit.find(audited)]
-
-
-def with_host(snapshot: Cloud, **fields: Any) -> Cloud:
-    hosts = dataclasses.replace(snapshot.hosts, **fields)
-    return dataclasses.replace(snapshot, hosts=hosts)
-
-
-def with_inventory(totals: dict[str, int], **fields: Any) -> Cloud:
-    snapshot = cloud(**fields)
-    inventories = {**snapshot.inventories, "u-h0.example": offered(**totals)}
-    return dataclasses.replace(snapshot, inventories=inventories)
 
 
 def test_equal_hosts_have_no_finding() -> None:
@@ -91,96 +85,86 @@ def test_equal_hosts_have_no_finding() -> None:
     ],
 )
 def test_totals_are_compared_with_the_hypervisor(totals: dict[str, int], code: str | None) -> None:
-    expected = [(code, "h0.example")] if code else []
-    assert codes(with_inventory(totals)) == expected
+    assert codes(cloud(totals=totals)) == ([(code, "h0.example")] if code else [])
 
 
 def test_totals_of_a_tree_count_together() -> None:
-    snapshot = with_inventory({"MEMORY_MB": 1000, "DISK_GB": 100})
-    numa = [item(f"numa{number}", parent="h0.example") for number in range(2)]
-    snapshot = dataclasses.replace(
-        snapshot,
-        providers=provider.by_uuid([*snapshot.providers.values(), *numa]),
-        inventories={**snapshot.inventories, **{node.uuid: offered(VCPU=32) for node in numa}},
-    )
-    assert codes(snapshot) == []
+    kit = cloud(totals={"MEMORY_MB": 1000, "DISK_GB": 100})
+    for name in ("numa0", "numa1"):
+        kit.child("h0.example", name, VCPU=32)
+    assert codes(kit) == []
 
 
 def test_other_hypervisors_are_not_compared() -> None:
-    snapshot = with_inventory({"VCPU": 1})
-    nodes = tuple(
-        dataclasses.replace(node, hypervisor=("VMware vCenter Server", 8))
-        for node in snapshot.hosts.nodes
-    )
-    assert codes(with_host(snapshot, nodes=nodes)) == []
+    kit = cloud(totals={"VCPU": 1}, hypervisor_type="VMware vCenter Server")
+    assert codes(kit) == []
 
 
-def with_service(snapshot: Cloud, **fields: Any) -> Cloud:
-    """The snapshot with other fields of the service of ``h1``."""
-    services = tuple(
-        dataclasses.replace(service, **fields) if service.host == "h1" else service
-        for service in snapshot.hosts.compute_services
-    )
-    return with_host(snapshot, compute_services=services)
+@pytest.mark.parametrize(
+    ("service", "is_marked", "is_wrong"),
+    [
+        ({"status": "disabled"}, False, True),
+        ({}, True, True),
+        ({"status": "disabled"}, True, False),
+        ({"status": "UNKNOWN"}, True, False),
+    ],
+)
+def test_the_status_trait_follows_the_service(
+    service: dict[str, str], is_marked: bool, is_wrong: bool
+) -> None:
+    traits = HEALTHY | ({"COMPUTE_STATUS_DISABLED"} if is_marked else frozenset())
+    kit = cloud(service=service, traits=traits)
+    assert codes(kit) == ([("wrong-status", "h0.example")] if is_wrong else [])
 
 
-def test_the_status_trait_follows_the_service() -> None:
-    snapshot = cloud()
-    disabled = with_service(snapshot, is_enabled=False)
-    assert codes(disabled) == [("wrong-status", "h1.example")]
-    traits = {**snapshot.traits, "u-h1.example": HEALTHY | {"COMPUTE_STATUS_DISABLED"}}
-    marked = dataclasses.replace(snapshot, traits=traits)
-    assert codes(marked) == [("wrong-status", "h1.example")]
-    assert codes(dataclasses.replace(disabled, traits=traits)) == []
-    assert codes(with_service(marked, is_reachable=False)) == []
+FEW = frozenset({"OWNER_NOVA", "COMPUTE_NODE"})
 
 
-def test_owners_and_driver_traits_are_compared_with_similar_hosts() -> None:
-    snapshot = cloud()
-    none = dict.fromkeys(snapshot.traits, HEALTHY - {"OWNER_NOVA"})
-    assert codes(dataclasses.replace(snapshot, traits=none)) == []
-    traits = {**snapshot.traits, "u-h0.example": frozenset({"OWNER_NOVA", "COMPUTE_NODE"})}
-    assert codes(dataclasses.replace(snapshot, traits=traits)) == [("missing-trait", "h0.example")]
-    two = {**traits, "u-h1.example": traits["u-h0.example"]}
-    assert codes(dataclasses.replace(snapshot, traits=two)) == []
-    hardware = {**snapshot.traits, "u-h0.example": HEALTHY | {"HW_CPU_X86_AVX2"}}
-    assert codes(dataclasses.replace(snapshot, traits=hardware)) == []
+@pytest.mark.parametrize(
+    ("traits", "expected"),
+    [
+        ([HEALTHY - {"OWNER_NOVA"}] * 4, []),
+        ([FEW, HEALTHY, HEALTHY, HEALTHY], [("missing-trait", "h0")]),
+        ([FEW, FEW, HEALTHY, HEALTHY], []),
+        ([HEALTHY | {"HW_CPU_X86_AVX2"}, HEALTHY, HEALTHY, HEALTHY], []),
+    ],
+)
+def test_owners_and_driver_traits_are_compared_with_similar_hosts(
+    traits: list[frozenset[str]], expected: list[tuple[str, str]]
+) -> None:
+    kit = testing.Cloud()
+    for number, of_host in enumerate(traits):
+        add(kit, f"h{number}", of_host)
+    assert codes(kit) == expected
 
 
 def test_names_and_uuids_are_compared() -> None:
-    snapshot = cloud(2)
-    others = [*snapshot.providers.values()][1:]
+    def of(provider: str, uuid: str = "h0") -> list[tuple[str, str]]:
+        kit = add(testing.Cloud(), "h1")
+        if provider:
+            kit.host(provider, traits=HEALTHY, **REPORTED)
+        return codes(kit.node("h0", id=uuid_of(uuid), **HYPERVISOR))
 
-    def of(*items: provider.Provider) -> list[tuple[str, str]]:
-        return codes(dataclasses.replace(snapshot, providers=provider.by_uuid(items)))
-
-    assert of(item("old", uuid="u-h0.example"), *others) == [("other-name", "old")]
-    problems = of(item("h0.example", uuid="other"), *others)
-    assert problems == [("other-uuid", "h0.example")]
-    gone = of(*others)
-    assert gone == [("missing-provider", "h0.example")]
+    assert of("old", uuid="old") == [("other-name", "old")]
+    assert of("h0", uuid="other") == [("other-uuid", "h0")]
+    assert of("") == [("missing-provider", "h0")]
 
 
 def test_two_compute_nodes_of_one_name_share_no_provider() -> None:
-    snapshot = cloud(2)
-    twin = values.ComputeNode("u-twin", "h0.example", "twin")
-    twins = with_host(snapshot, nodes=(*snapshot.hosts.nodes, twin))
-    audited = AuditedCloud(twins)
+    audited = read(cloud(2).node("h0.example", "twin", id=uuid_of("twin"), **HYPERVISOR))
     (finding,) = identity.find_identity(audited)
     assert (finding.code, finding.subject.uuid, finding.hosts) == (
         "missing-provider",
-        "u-twin",
+        uuid_of("twin"),
         ("twin",),
     )
     assert "two compute nodes of this name, and h0 has the provider" in finding.evidence.text
-    assert [node.node.uuid for node in audited.host_nodes] == ["u-h0.example", "u-h1.example"]
+    assert [item.node.hostname for item in audited.host_nodes] == ["h0.example", "h1.example"]
 
 
 def test_a_short_name_is_double_and_another_domain_is_not() -> None:
-    snapshot = cloud(2)
     for name, expected in (("h0", [("double-provider", "h0")]), ("h0.elsewhere", [])):
-        providers = provider.by_uuid([*snapshot.providers.values(), item(name)])
-        assert codes(dataclasses.replace(snapshot, providers=providers)) == expected
+        assert codes(cloud(2).host(name)) == expected
 
 
 @pytest.mark.parametrize(
@@ -195,15 +179,9 @@ def test_a_short_name_is_double_and_another_domain_is_not() -> None:
 def test_an_agent_is_below_its_compute_node(
     parent: str | None, hypervisors: dict[str, str], code: str | None
 ) -> None:
-    snapshot = cloud()
-    own = item("h0:NIC Switch agent", parent=parent)
-    snapshot = dataclasses.replace(
-        snapshot,
-        providers=provider.by_uuid([*snapshot.providers.values(), own]),
-        inventories={**snapshot.inventories, own.uuid: {}},
-        agents=[Agent("h0", "NIC Switch agent", hypervisors), Agent("h1", "NIC Switch agent")],
-    )
-    assert codes(snapshot) == ([(code, own.name)] if code else [])
+    kit = cloud().host("h0:NIC Switch agent", parent=parent)
+    agents = Agent("h0", "NIC Switch agent", hypervisors), Agent("h1", "NIC Switch agent")
+    assert codes(kit, *agents) == ([(code, "h0:NIC Switch agent")] if code else [])
 
 
 BANDWIDTH = frozenset({"ens1"})
@@ -240,131 +218,94 @@ BANDWIDTH = frozenset({"ens1"})
     ],
 )
 def test_what_an_agent_reports_has_providers(agent: Agent, code: str | None, text: str) -> None:
-    snapshot = cloud(2)
-    own = item("h1:T", parent="h1.example")
-    device = item("h1:T:ens2", parent="h1.example")
-    added = {own.uuid: {}, device.uuid: {}}
-    snapshot = dataclasses.replace(
-        snapshot,
-        providers=provider.by_uuid([*snapshot.providers.values(), own, device]),
-        inventories={**snapshot.inventories, **added},
-        agents=[agent],
-    )
-    agents = list(devices.find_agents(AuditedCloud(snapshot)))
+    kit = cloud(2).child("h1.example", "h1:T").child("h1.example", "h1:T:ens2")
+    agents = list(devices.find_agents(read(kit, [agent])))
     assert [finding.code for finding in agents] == ([code] if code else [])
     assert all(text in finding.evidence.text for finding in agents), agents
-    down = with_host(snapshot, unreachable=frozenset({"h5"}))
-    assert "agent-other-name" not in [
-        agent.code for agent in devices.find_agents(AuditedCloud(down))
-    ]
+    down = read(kit.node("h5").cell_down("h5"), [agent])
+    assert "agent-other-name" not in [item.code for item in devices.find_agents(down)]
 
 
-def with_stray(**fields: Any) -> Cloud:
+def with_stray(*traits: str, **inventories: int) -> testing.Cloud:
     """A cloud with one more root provider, ``gone.example``."""
-    healthy = cloud()
-    hosts = dataclasses.replace(healthy.hosts, **fields.pop("hosts", {}))
-    return dataclasses.replace(
-        healthy,
-        hosts=hosts,
-        providers=provider.by_uuid([*healthy.providers.values(), item("gone.example")]),
-        **fields,
-    )
-
-
-COMPUTE = {"COMPUTE_NODE": frozenset({"u-gone.example"})}
-LIKE_A_HOST = {**cloud().inventories, "u-gone.example": offered(VCPU=4)}
-SHARE = {**cloud().inventories, "u-gone.example": offered(DISK_GB=4)}
+    return cloud().host("gone.example", traits=traits, **inventories)
 
 
 @pytest.mark.parametrize(
-    ("fields", "code", "action"),
+    ("kit", "recorded", "code", "action"),
     [
-        ({"with_trait": COMPUTE}, "stale-provider", "repair-consumers"),
-        ({"inventories": LIKE_A_HOST}, "unknown", "identify-service"),
-        (
-            {"with_trait": COMPUTE, "hosts": {"services": frozenset({"gone"})}},
-            "unknown",
-            "discover-hosts",
-        ),
+        (with_stray("COMPUTE_NODE"), (), "stale-provider", "repair-consumers"),
+        (with_stray(VCPU=4), (), "unknown", "identify-service"),
+        (with_stray("COMPUTE_NODE"), (nova.service("gone"),), "unknown", "discover-hosts"),
     ],
     ids=["compute", "like-a-host", "undiscovered"],
 )
 def test_a_root_without_a_compute_node_is_found(
-    fields: dict[str, Any], code: str, action: str
+    kit: testing.Cloud, recorded: tuple[Any, ...], code: str, action: str
 ) -> None:
-    (finding,) = audit.find(AuditedCloud(with_stray(**fields)))
+    (finding,) = audit.find(read(kit, None, *recorded))
     assert (finding.code, str(finding.proposed.action)) == (code, action)
     assert finding.subject.name == "gone.example"
 
 
 def test_a_root_of_another_service_is_no_finding() -> None:
-    assert not codes(with_stray(inventories=SHARE))
+    assert not codes(with_stray(DISK_GB=4))
 
 
 def test_no_root_is_judged_while_a_cell_is_down() -> None:
-    assert not codes(with_stray(with_trait=COMPUTE, hosts={"unreachable": frozenset({"c9"})}))
+    assert not codes(with_stray("COMPUTE_NODE").node("c9").cell_down("c9"))
 
 
-def test_sev_es_guests_beside_snp_are_found() -> None:
-    hosts = frozenset({"u-h0.example", "u-h1.example"})
-    traits = {"HW_CPU_X86_AMD_SEV_ES": hosts, "HW_CPU_X86_AMD_SEV_SNP": hosts}
-    usages = {"u-h0.example": {"MEM_ENCRYPTION_CONTEXT": 2}, "u-h1.example": {}}
-    assert codes(cloud(with_trait=traits, usages=usages)) == [("sev-es-with-snp", "h0.example")]
-    assert codes(cloud(with_trait={"HW_CPU_X86_AMD_SEV_ES": hosts}, usages=usages)) == []
-
-
-def held_by(*consumers: str) -> responses.ProviderAllocations:
-    """The allocations of one device."""
-    share = responses.ProviderAllocation({"CUSTOM_PCI_10DE_20B0": 1}, 1)
-    return responses.ProviderAllocations(1, dict.fromkeys(consumers, share))
+@pytest.mark.parametrize("has_snp", [True, False])
+def test_sev_es_guests_beside_snp_are_found(has_snp: bool) -> None:
+    traits = HEALTHY | {"HW_CPU_X86_AMD_SEV_ES"}
+    traits |= {"HW_CPU_X86_AMD_SEV_SNP"} if has_snp else frozenset()
+    kit = add(add(testing.Cloud(), "h0", traits), "h1", traits)
+    kit.change("h0", MEM_ENCRYPTION_CONTEXT=8).change("h1", MEM_ENCRYPTION_CONTEXT=8)
+    kit.server("guest", {"h0": {"MEM_ENCRYPTION_CONTEXT": 2}})
+    assert codes(kit) == ([("sev-es-with-snp", "h0")] if has_snp else [])
 
 
 CONFIGURED = pci.PciConfiguration("nova.conf", tuple(pci.parse('{"address": "0000:90:00.0"}')))
+GPU = "h0.example_0000:84:00.0"
 
 
-def with_device(
-    pci_of_host: pci.PciConfiguration | None = CONFIGURED, **fields: Any
-) -> AuditedCloud:
-    """A cloud with one PCI device on h0, in use by consumer ``c1``; nova.conf has bus 90 only."""
-    healthy = cloud()
-    device = item("h0.example_0000:84:00.0", parent="h0.example")
-    defaults = {
-        "providers": provider.by_uuid([*healthy.providers.values(), device]),
-        "inventories": {**healthy.inventories, device.uuid: offered(CUSTOM_PCI_10DE_20B0=1)},
-        "with_trait": {pci.MANAGED: frozenset({device.uuid})},
-        "held": {device.uuid: held_by("c1")},
-    }
-    return AuditedCloud(dataclasses.replace(healthy, **{**defaults, **fields}), pci_of_host)
+def with_device(consumer: str = "c1") -> testing.Cloud:
+    """A cloud with one PCI device on h0, in use by a consumer; nova.conf has bus 90 only."""
+    kit = cloud().child("h0.example", GPU, traits=[pci.MANAGED], CUSTOM_PCI_10DE_20B0=1)
+    return kit.server(consumer, {GPU: {"CUSTOM_PCI_10DE_20B0": 1}}) if consumer else kit
 
 
 def test_a_device_out_of_spec_and_in_use_is_found_with_its_consumer() -> None:
-    (finding,) = audit.find(with_device())
+    (finding,) = audit.find(read(with_device(), pci=CONFIGURED))
     assert (finding.code, finding.hosts) == ("pci-device-out-of-spec", ("h0",))
-    assert finding.subject.name == "h0.example_0000:84:00.0"
-    assert finding.evidence.fields == {"consumers": ["c1"]}
-    assert "c1" in finding.evidence.text
+    assert finding.subject.name == GPU
+    assert finding.evidence.fields == {"consumers": [uuid_of("c1")]}
+    assert uuid_of("c1") in finding.evidence.text
     assert not finding.is_repairable
 
 
 @pytest.mark.parametrize(
-    "fields",
+    ("configured", "consumer"),
     [
-        {"pci_of_host": None},
-        {"pci_of_host": pci.PciConfiguration("nova.conf", None)},
-        {"pci_of_host": pci.PciConfiguration("nova.conf", tuple(pci.parse('{"devname": "ens1"}')))},
-        {"pci_of_host": pci.PciConfiguration("nova.conf", tuple(pci.parse("{}")))},
-        {"pci_of_host": pci.PciConfiguration("nova.conf", (), host="h1")},
-        {"held": {"u-h0.example_0000:84:00.0": held_by()}},
+        (None, "c1"),
+        (pci.PciConfiguration("nova.conf", None), "c1"),
+        (pci.PciConfiguration("nova.conf", tuple(pci.parse('{"devname": "ens1"}'))), "c1"),
+        (pci.PciConfiguration("nova.conf", tuple(pci.parse("{}"))), "c1"),
+        (pci.PciConfiguration("nova.conf", (), host="h1"), "c1"),
+        (CONFIGURED, ""),
     ],
     ids=["no-file", "no-spec", "devname", "matches", "other-host", "unused"],
 )
-def test_other_devices_are_no_finding(fields: dict[str, Any]) -> None:
-    assert codes(with_device(**fields)) == []
+def test_other_devices_are_no_finding(
+    configured: pci.PciConfiguration | None, consumer: str
+) -> None:
+    assert codes(with_device(consumer), pci=configured) == []
 
 
 def test_a_file_of_one_host_judges_its_devices() -> None:
     own = pci.PciConfiguration("nova.conf", (), host="h0")
-    assert codes(with_device(own)) == [("pci-device-out-of-spec", "h0.example_0000:84:00.0")]
+    assert codes(with_device(), pci=own) == [("pci-device-out-of-spec", GPU)]
 
 
 DEVICE = {"PCI_DEVICE": inventory.Inventory(total=1, reserved=1)}
