@@ -11,6 +11,7 @@ from osc_placement.client import api
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api
 from osc_placement.testing import service
+from osc_placement.workflows.cloud import source
 from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.repair.allocations import audit
 
@@ -51,3 +52,9 @@ def reading(
 def read(kit: testing.Cloud, client: api.Client | None = None, **more: Any) -> Cloud:
     """Everything that the audit and heal read of a cloud."""
     return reading(kit, client, **more).snapshot
+
+
+def hosts(kit: testing.Cloud) -> Cloud:
+    """Nova's hosts and host aggregates, and all providers; other facts of these when asked for."""
+    client = service.InProcessPlacement(load=kit).start().client()
+    return source.read(client, nova_api.RecordedNova(kit.nova(), ""), with_aggregates=True)

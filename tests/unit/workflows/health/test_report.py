@@ -10,12 +10,12 @@ import pytest
 
 from osc_placement import server, testing
 from osc_placement.engine import state
-from osc_placement.nova import values
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.v1.health import report as pages
 from osc_placement.workflows.cloud import rehearsal, source
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.health import health, report
+from tests.support.clouds import read
 
 NOW = datetime.datetime(2026, 11, 23, tzinfo=datetime.UTC)
 
@@ -31,6 +31,12 @@ def state_of(document: dict[str, Any]) -> state.CloudState:
 
 def built(document: dict[str, Any], figures: report.Figures | None = None) -> report.Report:
     return report.build("a test", NOW, state_of(document), figures or report.Figures())
+
+
+def built_of(kit: testing.Cloud) -> report.Report:
+    """The report with what nova says of its hosts."""
+    cloud = read.hosts(kit)
+    return built(kit.document(), report.Figures(cloud.aggregates, ServerHosts(cloud.hosts)))
 
 
 def cloud(*providers: tuple[str, str | None, dict[str, Any], int]) -> dict[str, Any]:
@@ -92,15 +98,9 @@ def test_hosts_are_sorted_by_number_and_colored_by_their_scarcest_class() -> Non
 
 
 def test_hosts_that_take_no_server_are_marked_and_zones_are_those_of_nova() -> None:
-    document = cloud(*((name, None, {"VCPU": {"total": 4}}, 0) for name in ("a", "b", "c")))
-    first, second, _ = document["providers"]
-    nodes = (values.ComputeNode(first, "a", "host-a"), values.ComputeNode(second, "b", "host-b"))
-    services = (values.ComputeService("host-a"), values.ComputeService("host-b", is_enabled=False))
-    figures = report.Figures(
-        [values.HostAggregate("1", "rack", "u", ("host-b",), {"availability_zone": "az1"})],
-        ServerHosts(values.Hosts(nodes, services, frozenset({"host-a", "host-b"}))),
-    )
-    page = built(document, figures)
+    kit = testing.Cloud("host-{}").compute("a", VCPU=4)
+    kit.compute("b", service={"status": "disabled"}, VCPU=4).host("c", VCPU=4)
+    page = built_of(kit.aggregate("rack", ["b"], availability_zone="az1"))
     assert {host.name: host.refused for host in page.hosts} == {
         "a": "",
         "b": "nova-compute disabled",
@@ -114,22 +114,12 @@ def test_hosts_that_take_no_server_are_marked_and_zones_are_those_of_nova() -> N
 
 
 def test_zones_and_aggregates_have_nova_s_hosts_and_say_what_placement_has() -> None:
-    names = ("a", "b", "c", "d")
-    document = cloud(*((name, None, {"VCPU": {"total": 4}}, 1) for name in names))
-    roots = dict(zip(names, document["providers"], strict=True))
-    zone, rack, foreign = (f"00000000-0000-4000-8000-00000000000{number}" for number in range(3))
-    document["providers"][roots["a"]]["aggregates"] = [zone, foreign]
-    document["providers"][roots["d"]]["aggregates"] = [zone]
-    nodes = tuple(values.ComputeNode(uuid, name, name) for name, uuid in roots.items())
-    services = tuple(values.ComputeService(name) for name in names)
-    figures = report.Figures(
-        [
-            values.HostAggregate("1", "az", zone, ("a", "b", "c"), {"availability_zone": "az1"}),
-            values.HostAggregate("2", "rack", rack, ("b",), {}),
-        ],
-        ServerHosts(values.Hosts(nodes, services, frozenset(names))),
-    )
-    page = built(document, figures)
+    kit = testing.Cloud().compute("a", aggregates=["az", "foreign"], VCPU=4)
+    kit.compute("b", "c", VCPU=4).compute("d", aggregates=["az"], VCPU=4)
+    for name in "abcd":
+        kit.server(f"on {name}", {name: {"VCPU": 1}})
+    kit.aggregate("az", "abc", availability_zone="az1").aggregate("rack", "b")
+    page = built_of(kit)
     assert {
         (part.name or part.members): (part.hosts, part.mirrored, part.by_class["VCPU"].used)
         for part in page.aggregates
@@ -139,7 +129,7 @@ def test_zones_and_aggregates_have_nova_s_hosts_and_say_what_placement_has() -> 
     ]  # fmt: skip
     text = pages.page(page)
     assert "1 of 3 in Placement" in text
-    assert f"<small>{foreign}</small>" in text
+    assert f"<small>{testing.uuid_of('foreign')}</small>" in text
 
 
 def test_the_head_of_the_page_counts_what_was_not_checked_and_gives_each_reason_once() -> None:
@@ -150,11 +140,11 @@ def test_the_head_of_the_page_counts_what_was_not_checked_and_gives_each_reason_
         health.Area("placement", checked="API"),
     ]
     lines = tuple(health.lines(areas, today=NOW.date()))
-    built_of = report.build("a test", NOW, state_of(cloud()), report.Figures(), lines, areas)
-    assert built_of.unread == {
+    page = report.build("a test", NOW, state_of(cloud()), report.Figures(), lines, areas)
+    assert page.unread == {
         "no nova": ["allocations", "flavors"], "the cell of c is down": ["hosts"]
     }  # fmt: skip
-    text = pages.page(built_of)
+    text = pages.page(page)
     assert "<b>3 of 4</b>" in text
     assert text.count("no nova") == text.count("the cell of c is down") == 1
     assert "No problem was found in what was checked." in text

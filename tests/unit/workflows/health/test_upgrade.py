@@ -13,7 +13,7 @@ import pytest
 
 from osc_placement import errors, testing
 from osc_placement.engine import record, state
-from osc_placement.model import inventory, provider
+from osc_placement.model import inventory
 from osc_placement.model.candidate import CandidateQuery, RequestGroup
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api, compute_options, flavor, flavors, pci, values
@@ -21,7 +21,6 @@ from osc_placement.scheduling import nova_options, releases, request, traits
 from osc_placement.scheduling.case import Case, Facts
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud import observe
-from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.host_verdicts import HostVerdicts
 from osc_placement.workflows.cloud.hosts import HostSearch
@@ -29,6 +28,7 @@ from osc_placement.workflows.health import health, upgrade, upgrade_checks, upgr
 from osc_placement.workflows.health.upgrade_checks import Outcome
 from osc_placement.workflows.health.upgrade_requests import ReleaseStep, Workload
 from tests.support import embedded
+from tests.support.clouds import read
 
 UUID = "00000000-0000-4000-8000-{:012}"
 OPTIONS = nova_options.SchedulerOptions()
@@ -244,31 +244,10 @@ def test_hosts_after_an_upgrade_are_those_of_a_cloud_with_the_new_traits(seed: i
         assert compared.meanwhile == compared.after & serving(mixed, pair.new)
 
 
-def cloud(*names: str, down: str = "") -> Cloud:
-    """Compute nodes ``a``, ``b``; ``a/x`` is a child of ``a``."""
-    items = [
-        provider.Provider(
-            UUID.format(number),
-            name,
-            1,
-            root_uuid=UUID.format(names.index(name.partition("/")[0])),
-            parent_uuid=UUID.format(names.index(name.partition("/")[0])) if "/" in name else None,
-        )
-        for number, name in enumerate(names)
-    ]
-    nodes = tuple(
-        values.ComputeNode(item.uuid, item.name, item.name)
-        for item in items
-        if not item.parent_uuid
-    )
-    services = tuple(values.ComputeService(node.host, is_up=node.host != down) for node in nodes)
-    known = frozenset(node.host for node in nodes)
-    return Cloud(values.Hosts(nodes, services, known), provider.by_uuid(items))
-
-
-A, B, CHILD = UUID.format(0), UUID.format(1), UUID.format(2)
-TWO = cloud("a", "b")
-TREE = cloud("a", "b", "a/sev")
+A, B, CHILD = map(testing.uuid_of, ("a", "b", "sev"))
+TWO = read.hosts(testing.Cloud().compute("a", "b"))
+TREE = read.hosts(testing.Cloud().compute("a", "b").child("a", "sev"))
+B_DOWN = read.hosts(testing.Cloud().compute("a").compute("b", service={"state": "down"}))
 CONTEXTS = {A: {CONTEXT: inventory.Inventory(4)}}
 PATH = "nova.conf"
 ONE_TIME = pci.parse('{"vendor_id": "10de", "one_time_use": "true"}')
@@ -278,13 +257,11 @@ OTHER = pci.parse('{"vendor_id": "10de"}')
 
 def wide(devices: int, groups: int, taken: ReleaseStep) -> Outcome:
     """A tree with so many devices, and a flavor that requests so many."""
-    names = ["a", *(f"a/{number}" for number in range(devices))]
-    tree = cloud(*names)
-    offered = {
-        item.uuid: {"PGPU": inventory.Inventory(1)}
-        for item in tree.providers.values()
-        if item.parent_uuid
-    }
+    kit = testing.Cloud().compute("a")
+    for number in range(devices):
+        kit.child("a", f"{number}", PGPU=1)
+    tree = read.hosts(kit)
+    offered = {uuid: tree.inventories[uuid] for uuid in tree.providers}
     query = CandidateQuery(tuple(RequestGroup(f"_{n}", {"PGPU": 1}) for n in range(groups)))
     return upgrade_checks.wide_trees(tree, offered, {"gpu": query}, taken)
 
@@ -306,8 +283,8 @@ def sev_es(used: int, new: int) -> Outcome:
 def one_time(
     specs: list[pci.DeviceSpec], *, reported: bool, old: int = 31, new: int = 34
 ) -> Outcome:
-    read = pci.PciConfiguration(PATH, tuple(specs), None, reported)
-    return upgrade_checks.one_time_use(read, step(old, new))
+    configured = pci.PciConfiguration(PATH, tuple(specs), None, reported)
+    return upgrade_checks.one_time_use(configured, step(old, new))
 
 
 def hidden(result: str, text: str = "") -> Outcome:
@@ -329,18 +306,17 @@ def configured(
     of_compute: bool = True,
 ) -> Outcome:
     """A nova.conf with these PCI aliases, and the name of a host."""
-    read = nova_options.read_aliases(map(json.dumps, aliases))
-    options = nova_options.SchedulerOptions(aliases=read, pci_in_placement=in_placement)
+    named = nova_options.read_aliases(map(json.dumps, aliases))
+    options = nova_options.SchedulerOptions(aliases=named, pci_in_placement=in_placement)
     compute = compute_options.ComputeOptions(PATH, host, is_of_compute=of_compute)
     return upgrade_checks.compute_options(TWO, ReleaseStep(27, new, options, compute))
 
 
 def qemu(*versions: int, new: int = 31) -> Outcome:
-    nodes = tuple(
-        values.ComputeNode(UUID.format(number), f"h{number}", f"h{number}", hypervisor=("QEMU", it))
-        for number, it in enumerate(versions)
-    )
-    return upgrade_checks.hypervisors(Cloud(values.Hosts(nodes), {}), step(27, new))
+    kit = testing.Cloud()
+    for number, version in enumerate(versions):
+        kit.node(f"h{number}", hypervisor_type="QEMU", hypervisor_version=version)
+    return upgrade_checks.hypervisors(read.hosts(kit), step(27, new))
 
 
 SKIPS = ReleaseStep(31, 34, OPTIONS, compute_options.ComputeOptions("", skips_version_check=True))
@@ -405,11 +381,7 @@ IGB = "COMPUTE_NET_VIF_MODEL_IGB"
             "success",
             "1 of 2 compute nodes",
         ),
-        (
-            upgrade_checks.computes(cloud("a", "b", down="b"), {}, step(31, 32)),
-            "warning",
-            "b: nova-compute is not up",
-        ),
+        (upgrade_checks.computes(B_DOWN, {}, step(31, 32)), "warning", "b: nova-compute is not up"),
         (encryption(4, 31, 32), "success", "4 of 4"),
         (encryption(4, 31, 32, role=False), "failure", "lacks the role service"),
         (encryption(4, 31, 32, role="no rights"), "warning", "of nova's user: no rights"),
@@ -573,8 +545,8 @@ def test_images_are_read_page_by_page_to_the_end() -> None:
 
     first = {"images": [{"id": "1", "name": "a"}], "next": "/v2/images?limit=1000&marker=1"}
     glance = Glance(first, {"images": [{"id": "2", "hw_vif_model": "igb"}]})
-    read = flavors.images(glance)
-    assert [(item.name, dict(item.properties)) for item in read] == [
+    images = flavors.images(glance)
+    assert [(item.name, dict(item.properties)) for item in images] == [
         ("a", {}), ("2", {"hw_vif_model": "igb"})
     ]  # fmt: skip
     assert glance.asked == ["/images?limit=1000", "/images?limit=1000&marker=1"]
