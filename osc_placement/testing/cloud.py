@@ -218,8 +218,8 @@ class Cloud:
         return self
 
     def aggregate(self, name: str, nodes: Iterable[str], **metadata: str) -> Self:
-        """Add a host aggregate of nova, which Placement does not have."""
-        hosts = [self._hosts[node] for node in nodes]
+        """Add a host aggregate of nova; what is no node of the cloud is the name of a host."""
+        hosts = [self._hosts.get(node, node) for node in nodes]
         listed = self._nova["aggregates"]
         listed.append(nova.aggregate(len(listed) + 1, name, uuid_of(name), hosts, **metadata))
         return self

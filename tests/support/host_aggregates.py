@@ -3,12 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from osc_placement import testing
 from osc_placement.nova import api
-from osc_placement.testing import nova
 from tests.support import embedded
 
 
@@ -30,28 +29,12 @@ class FakeNova:
         if what in self.forbidden:
             rule = f"os_compute_api:{what[1:]}:index"
             raise api.NovaRefused(403, f"Policy doesn't allow {rule} to be performed.")
-        aggregates = {name: (hosts, {}) for name, hosts in self.aggregates.items()}
-        return listings(aggregates, self.hosts)[f"GET /v2.1{what}"]
-
-
-def listings(
-    aggregates: Mapping[str, tuple[Sequence[str], Mapping[str, str]]],
-    hosts: Sequence[str],
-    domain: str = "",
-) -> dict[str, Any]:
-    """Nova's responses, for host aggregates ``{name: (hosts, metadata)}``.
-
-    Each host has one compute node, with the name ``HOST.domain``.
-    """
-    kit = testing.Cloud()
-    for host in hosts:
-        kit.node(f"{host}.{domain}", host)
-    return kit.nova() | nova.answers(
-        aggregates=[
-            nova.aggregate(number, name, embedded.uuid_of(name), members, **metadata)
-            for number, (name, (members, metadata)) in enumerate(aggregates.items(), 1)
-        ]
-    )
+        kit = testing.Cloud()
+        for host in self.hosts:
+            kit.node(f"{host}.", host)
+        for name, hosts in self.aggregates.items():
+            kit.aggregate(name, [f"{host}." for host in hosts])
+        return kit.nova()[f"GET /v2.1{what}"]
 
 
 def cloud(count: int = 6) -> tuple[embedded.Client, FakeNova]:

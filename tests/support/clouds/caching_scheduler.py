@@ -9,10 +9,9 @@ from __future__ import annotations
 from typing import Any
 
 from osc_placement import testing
-from osc_placement.client import api
-from osc_placement.model import allocation, inventory
-from osc_placement.testing import nova
-from tests.support.embedded import uuid_of
+from osc_placement.model import allocation
+from osc_placement.testing import nova, uuid_of
+from tests.support import embedded
 
 ZERO = "00000000-0000-0000-0000-000000000000"
 OWNERS = (("acme", "alice"), ("acme", "bob"), ("globex", "carol"))
@@ -23,18 +22,19 @@ USES = {"VCPU": 1, "MEMORY_MB": 512, "DISK_GB": 10}
 class OldCloud:
     """``answers`` are the responses for ``RecordedNova``; a test may change them."""
 
-    def __init__(self, client: api.Client, hosts: int = 3, servers: int = 30) -> None:
-        self.hosts, self.servers, kit = hosts, servers, testing.Cloud()
-        for name in map(self.host, range(hosts)):
-            kit.node(name)
-            client.create_provider(name, uuid_of(name))
-            offers = {name: inventory.Inventory(total=100000) for name in USES}
-            client.replace_inventories(uuid_of(name), 0, offers)
+    def __init__(self, hosts: int = 3, servers: int = 30) -> None:
+        self.hosts, kit = hosts, testing.Cloud()
+        kit.compute(*map(self.host, range(hosts)), **dict.fromkeys(USES, 100000))
+        for number in range(servers):
+            if number % 10 < 3:
+                owner = ("ZERO", ZERO) if number % 10 == 2 else OWNERS[number % len(OWNERS)]
+                fields = dict(zip(("project", "user"), owner, strict=True))
+                kit.server(f"vm-{number:04d}", {self.host(number): USES}, **fields)
+        self.client = embedded.Client(load=kit.document())
         self.answers = kit.nova()
         self.listed = self.answers["GET /v2.1/servers/detail"]["servers"]
         self.listed += map(self.server, range(servers))
         self.migrations = self.answers["GET /v2.1/os-migrations"]["migrations"]
-        client.write_allocations(self._present())
 
     def host(self, number: int) -> str:
         return f"cmp-{number % self.hosts:04d}"
@@ -46,13 +46,6 @@ class OldCloud:
         times = dict.fromkeys(("created", "updated"), "2017-08-01T00:00:00Z")
         uuid = uuid_of(f"vm-{number:04d}")
         return nova.server(uuid, host=host, node=host, flavor=dict(FLAVOR), **owner, **times)
-
-    def _present(self) -> list[allocation.Consumer]:
-        return [
-            self.consumer(number, ("ZERO", ZERO) if number % 10 == 2 else None)
-            for number in range(self.servers)
-            if number % 10 < 3
-        ]
 
     def consumer(self, number: int, owner: tuple[str, str] | None = None) -> allocation.Consumer:
         """The right consumer of a server, with another owner if one is given."""

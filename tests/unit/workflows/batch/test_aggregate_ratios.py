@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from osc_placement import errors
+from osc_placement import errors, testing
 from osc_placement.model import inventory
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import result
 from osc_placement.workflows.batch import aggregate_ratios
 from osc_placement.workflows.repair.allocations import preconditions
-from tests.support import embedded, host_aggregates, plans
+from tests.support import embedded, plans
 
 USAGES = "GET /allocation_candidates"
 INVENTORIES = "GET /resource_providers/{}/inventories"
@@ -20,8 +20,12 @@ INVENTORIES = "GET /resource_providers/{}/inventories"
 
 def nova(**aggregates: tuple[list[str], dict[str, str]]) -> nova_api.RecordedNova:
     """Nova with six hosts and these host aggregates: ``{name: (hosts, metadata)}``."""
-    hosts = [f"h{number}" for number in range(6)]
-    return nova_api.RecordedNova(host_aggregates.listings(aggregates, hosts, "example"), "")
+    kit = testing.Cloud()
+    for number in range(6):
+        kit.node(f"h{number}.example", f"h{number}")
+    for name, (hosts, metadata) in aggregates.items():
+        kit.aggregate(name, [f"{host}.example" for host in hosts], **metadata)
+    return nova_api.RecordedNova(kit.nova(), "")
 
 
 def cloud(count: int = 6) -> embedded.Client:
@@ -102,7 +106,7 @@ def test_missing_classes_and_providers_are_named() -> None:
     assert {name: (str(item.status), item.code) for name, item in results.items()} == {
         "h0.example": ("applied", ""),
         "h5.example": ("refused", "no-provider"),
-        "gone": ("refused", "unknown-host"),
+        "gone.example": ("refused", "unknown-host"),
     }
     assert "it has no DISK_GB" in results["h0.example"].reason
 

@@ -31,8 +31,8 @@ class Run:
     """One host with network cards and servers, and what a test does with them."""
 
     def __init__(self, cards: int, *ports: dict[str, Any]) -> None:
-        self.client = embedded.Client()
-        self.cloud = caching_scheduler.OldCloud(self.client, hosts=1, servers=4)
+        self.cloud = caching_scheduler.OldCloud(hosts=1, servers=4)
+        self.client = self.cloud.client
         self.nova = nova_api.RecordedNova(self.cloud.answers, "")
         self.neutron = fake_neutron.FakeNeutron(*ports)
         self.client.create_trait("CUSTOM_PHYSNET_A")

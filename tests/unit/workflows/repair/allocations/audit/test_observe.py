@@ -56,8 +56,8 @@ class Run:
     """A cloud of three hosts and two servers with right allocations, and what a test breaks."""
 
     def __init__(self) -> None:
-        self.client = embedded.Client()
-        self.cloud = caching_scheduler.OldCloud(self.client.rival, hosts=3, servers=2)
+        self.cloud = caching_scheduler.OldCloud(hosts=3, servers=2)
+        self.client = self.cloud.client
         self.cloud.answers[DELETED] = {"servers": []}
         self.nova = Nova(self.cloud)
 

@@ -19,7 +19,7 @@ from osc_placement.testing import traffic
 from osc_placement.workflows.cloud import compute_nodes, server_moves
 from osc_placement.workflows.repair.allocations import heal, heal_request, observe, preconditions
 from osc_placement.workflows.repair.allocations.heal_request import HealRequest
-from tests.support import batch_runs, embedded, plans
+from tests.support import batch_runs, plans
 from tests.support.batch_runs import statuses
 from tests.support.clouds import caching_scheduler
 from tests.support.embedded import uuid_of
@@ -49,8 +49,8 @@ class Run:
     """One cloud, and what a test does with it."""
 
     def __init__(self, **size: Any) -> None:
-        self.client = embedded.Client()
-        self.cloud = caching_scheduler.OldCloud(self.client.rival, **size)
+        self.cloud = caching_scheduler.OldCloud(**size)
+        self.client = self.cloud.client
         self.nova = CountingNova(self.cloud.answers)
 
     def planned(self, **fields: Any) -> plan.ObservedPlan:
@@ -335,20 +335,13 @@ HOSTS, SERVERS = 6, 60
 
 
 @pytest.fixture
-def client() -> embedded.Client:
-    return embedded.Client()
-
-
-@pytest.fixture
-def cloud(client: embedded.Client, monkeypatch: pytest.MonkeyPatch) -> caching_scheduler.OldCloud:
+def cloud(monkeypatch: pytest.MonkeyPatch) -> caching_scheduler.OldCloud:
     monkeypatch.setattr(observe, "_PART", 2)
-    return caching_scheduler.OldCloud(client, hosts=HOSTS, servers=SERVERS)
+    return caching_scheduler.OldCloud(hosts=HOSTS, servers=SERVERS)
 
 
-def test_parts_add_up_to_the_whole_plan(
-    client: embedded.Client, cloud: caching_scheduler.OldCloud
-) -> None:
-    nova = nova_api.RecordedNova(cloud.answers, "a recording")
+def test_parts_add_up_to_the_whole_plan(cloud: caching_scheduler.OldCloud) -> None:
+    client, nova = cloud.client, nova_api.RecordedNova(cloud.answers, "a recording")
     whole = heal.plan_healing(client, nova, HealRequest()).plan
     parts = list(heal.plan_missing(client, nova, HealRequest()))
     missing = {
@@ -363,19 +356,17 @@ def test_parts_add_up_to_the_whole_plan(
     assert len(missing) == SERVERS * 7 / 10
 
 
-def test_position_skips_the_hosts_before_it(
-    client: embedded.Client, cloud: caching_scheduler.OldCloud
-) -> None:
-    nova = nova_api.RecordedNova(cloud.answers, "a recording")
+def test_position_skips_the_hosts_before_it(cloud: caching_scheduler.OldCloud) -> None:
+    client, nova = cloud.client, nova_api.RecordedNova(cloud.answers, "a recording")
     (first, _), *rest = heal.plan_missing(client, nova, HealRequest())
     after = list(heal.plan_missing(client, nova, HealRequest(), after=first))
     assert [position for position, _ in after] == [position for position, _ in rest]
 
 
 def test_part_reads_its_hosts_and_servers_without_allocations(
-    client: embedded.Client, cloud: caching_scheduler.OldCloud
+    cloud: caching_scheduler.OldCloud,
 ) -> None:
-    nova = nova_api.RecordedNova(cloud.answers, "a recording")
+    client, nova = cloud.client, nova_api.RecordedNova(cloud.answers, "a recording")
     client.sent.clear()
     parts = heal.plan_missing(client, nova, HealRequest())
     _, planned = next(parts)
