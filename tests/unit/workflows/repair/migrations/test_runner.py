@@ -5,18 +5,17 @@ from __future__ import annotations
 
 import dataclasses
 import pathlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
 
-from osc_placement import microversion
+from osc_placement import microversion, testing
 from osc_placement.client import api
 from osc_placement.model import allocation, inventory
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import apply, plan, result
-from osc_placement.testing import nova as kit
 from osc_placement.workflows.batch import batch
 from osc_placement.workflows.cloud import selector as batch_selector
 from osc_placement.workflows.cloud.context import ReadContext
@@ -174,50 +173,24 @@ def test_an_unsupported_migration_is_noted_and_is_not_an_error() -> None:
     assert any("1.38" in note for note in result.notes)
 
 
-HOST = uuid_of("cmp-1")
+PLACEHOLDER = allocation.PLACEHOLDER
 
 
-def server(name: str, project: str) -> dict[str, Any]:
-    place = {"host": "cmp-0001", "node": "cmp-0001", "project": project, "user": "alice"}
-    times = dict.fromkeys(("created", "updated"), "2026-01-01T00:00:00Z")
-    return kit.server(uuid_of(name), name=name, ram=1, disk=1, **place, **times)
-
-
-MOVE = kit.migration(
-    uuid_of("a move"),
-    uuid_of("vm-1"),
-    migration_type="resize",
-    status="finished",
-    source_compute="cmp-1",
-    source_node="cmp-1",
-    dest_compute="cmp-2",
-    dest_node="cmp-2",
-    project_id="acme",
-    user_id="alice",
-    created_at="2026-01-01T00:00:00Z",
-    updated_at=None,
-)
-
-
-@pytest.fixture
-def client() -> embedded.Client:
-    inventories = {"VCPU": inventory.Inventory(total=1000)}
-    return embedded.Client([embedded.Host("cmp-1", inventories=inventories)])
-
-
-def consume(client: api.Client, name: str, project: str, kind: str | None = None) -> None:
-    at = client if kind else client.at(client.microversion._replace(minor=37))
-    at.write_allocations(
-        [allocation.Consumer(uuid_of(name), {HOST: {"VCPU": 1}}, project, "alice", None, kind)]
+def owned(
+    projects: Mapping[str, str], **types: str
+) -> tuple[embedded.Client, nova_api.RecordedNova]:
+    """Consumers of these projects; nova's servers ``vm-1``, ... and ``a move`` are of ``acme``."""
+    made = testing.Cloud().compute("cmp-1", "cmp-2", VCPU=1000)
+    for name, project in projects.items():
+        kind = types.get(name, "unknown")
+        made.server(name, {"cmp-1": {"VCPU": 1}}, project=project, user="alice", type=kind)
+        if name.startswith("vm-"):
+            made.instance(name, "cmp-1", project="acme", user="alice")
+    owner = {"project_id": "acme", "user_id": "alice"}
+    made.migration(
+        "a move", "vm-1", "cmp-1", "cmp-2", migration_type="resize", **owner, status="finished"
     )
-
-
-def nova(*servers: dict[str, Any]) -> nova_api.RecordedNova:
-    answers = {
-        "GET /servers/detail": {"servers": list(servers)},
-        "GET /os-migrations": {"migrations": [MOVE]},
-    }
-    return nova_api.RecordedNova(answers, "a test")
+    return embedded.Client(load=made.document()), nova_api.RecordedNova(made.nova(), "a test")
 
 
 def migrate(client: api.Client, nova: nova_api.Nova, after: str = "") -> int:
@@ -233,50 +206,40 @@ def project_of(client: api.Client, name: str) -> str | None:
     return client.show_allocations(uuid_of(name)).project_id
 
 
-def test_only_placeholders_of_servers_and_migrations_are_replaced(client: embedded.Client) -> None:
-    for name in ("vm-1", "a move", "another service's"):
-        consume(client, name, allocation.PLACEHOLDER)
-    consume(client, "vm-2", "other")
-    servers = [server(name, "acme") for name in ("vm-1", "vm-2")]
-    assert migrate(client, nova(*servers)) == 2
+def test_only_placeholders_of_servers_and_migrations_are_replaced() -> None:
+    names = ("vm-1", "a move", "another service's")
+    client, nova = owned({**dict.fromkeys(names, PLACEHOLDER), "vm-2": "other"})
+    assert migrate(client, nova) == 2
     projects = [project_of(client, name) for name in ("vm-1", "a move", "vm-2")]
     assert projects == ["acme", "acme", "other"]
-    assert project_of(client, "another service's") == allocation.PLACEHOLDER
+    assert project_of(client, "another service's") == PLACEHOLDER
 
 
-def test_the_types_of_consumers_stay(client: embedded.Client) -> None:
-    consume(client, "vm-1", allocation.PLACEHOLDER)
-    consume(client, "vm-2", allocation.PLACEHOLDER, "INSTANCE")
-    servers = [server(f"vm-{number}", "acme") for number in (1, 2)]
-    assert migrate(client, nova(*servers)) == 2
-    types = [client.show_allocations(item["id"]).consumer_type for item in servers]
+def test_the_types_of_consumers_stay() -> None:
+    client, nova = owned({"vm-1": PLACEHOLDER, "vm-2": PLACEHOLDER}, **{"vm-2": "INSTANCE"})
+    assert migrate(client, nova) == 2
+    types = [client.show_allocations(uuid_of(name)).consumer_type for name in ("vm-1", "vm-2")]
     assert types == ["unknown", "INSTANCE"]
 
 
-def test_reading_stops_when_all_are_found(client: embedded.Client) -> None:
-    servers = [server(f"vm-{number}", "acme") for number in range(300)]
-    first = min(servers, key=lambda item: item["id"])
-    for item in servers:
-        consume(client, item["name"], allocation.PLACEHOLDER if item is first else "acme")
-    client.sent.clear()
-    assert migrate(client, nova(*servers)) == 1
+def test_reading_stops_when_all_are_found() -> None:
+    names = sorted((f"vm-{number}" for number in range(300)), key=uuid_of)
+    client, nova = owned({**dict.fromkeys(names, "acme"), names[0]: PLACEHOLDER})
+    assert migrate(client, nova) == 1
     count = client.count()
     assert count["GET /allocations/{}"] == consumers._SLICE
     assert count["POST /allocations"] + count["PUT /allocations/{}"] == 1
 
 
-def test_position_skips_earlier_consumers(client: embedded.Client) -> None:
-    servers = [server(f"vm-{number}", "acme") for number in range(4)]
-    for item in servers:
-        consume(client, item["name"], allocation.PLACEHOLDER)
-    middle = sorted(item["id"] for item in servers)[1]
-    assert migrate(client, nova(*servers), after=middle) == 2
+def test_position_skips_earlier_consumers() -> None:
+    names = sorted((f"vm-{number}" for number in range(4)), key=uuid_of)
+    client, nova = owned(dict.fromkeys(names, PLACEHOLDER))
+    assert migrate(client, nova, after=uuid_of(names[1])) == 2
 
 
-def test_one_request_if_no_placeholders(client: embedded.Client) -> None:
-    consume(client, "vm-1", "acme")
-    client.sent.clear()
-    assert migrate(client, nova(server("vm-1", "acme"))) == 0
+def test_one_request_if_no_placeholders() -> None:
+    client, nova = owned({"vm-1": "acme"})
+    assert migrate(client, nova) == 0
     assert client.count() == {"GET /usages": 1}
 
 
