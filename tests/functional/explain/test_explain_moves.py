@@ -22,9 +22,6 @@ OF = f"{EXPLAIN} --server {SERVER}"
 MOVE = f"{OF} --for live-migrate"
 
 
-DELETED_SERVER = nova.server(
-    DELETED, name="ed", status="DELETED", vcpus=3, updated="2026-01-01T00:00:00Z"
-)
 LISTED = "GET /v2.1/servers/detail"
 
 
@@ -54,10 +51,11 @@ def state(
         made.server(name, {host: {"VCPU": amount, "MEMORY_MB": 16}}, type="unknown")
     for name, fields in (("web", server), ("db", {})):
         made.instance(name, "a", vcpus=2, ram=16, flavor="small", **fields)
+    gone = {"name": "ed", "status": "DELETED", "updated": "2026-01-01T00:00:00Z"}
+    made.instance("deleted", vcpus=3, **gone)
     made.migration("move", of, "b", "a", migration_type=kind, status=status)
     own, other = made.nova()[LISTED]["servers"]
     more = {
-        f"{LISTED}?deleted=true": [DELETED_SERVER],
         f"{LISTED}?host=nova-a": [own, other],
         f"{LISTED}?uuid={SERVER}": [own],
         f"{LISTED}?uuid={OTHER}": [other],
