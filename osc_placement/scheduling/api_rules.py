@@ -74,12 +74,10 @@ def _task_state(case: Case, _: Host, __: int) -> str:
 def _power_state(case: Case, _: Host, __: int) -> str:
     """A server whose guest does not run."""
     server = case.server
-    if server is None or server.vm_state not in STATES[case.way]:
+    if server is None or server.power_state in _RUNNING:
         return ""
     if server.power_state is None:
         raise NotKnown("whether its guest runs: nova does not show its power state")
-    if server.power_state in _RUNNING:
-        return ""
     return f"its guest does not run (power state {server.power_state}): nova moves it only cold"
 
 
@@ -265,11 +263,9 @@ def _vdpa(case: Case, _: Host, release: int) -> str:
 
 def _same_flavor(case: Case, _: Host, __: int) -> str:
     """A resize to the flavor that the server has."""
-    server = case.server
-    if server is None or server.flavor_name is None:
-        return ""
-    is_same = (case.spec.flavor_name, case.spec.flavor) == (server.flavor_name, server.flavor)
-    return f"the server has the flavor {server.flavor_name} already" if is_same else ""
+    server, spec = case.server, case.spec
+    is_same = server and (spec.flavor_name, spec.flavor) == (server.flavor_name, server.flavor)
+    return f"the server has the flavor {spec.flavor_name} already" if is_same else ""
 
 
 def _disabled_flavor(case: Case, _: Host, __: int) -> str:
@@ -288,23 +284,16 @@ def _smaller_disk(case: Case, _: Host, __: int) -> str:
 
 def _tpm_secret(case: Case, _: Host, release: int) -> str:
     """A resize that changes hw:tpm_secret_security to or from deployment."""
-    server = case.server
-    if server is None or server.flavor is None:
+    both = [named for named in (case.server and case.server.flavor, case.spec.flavor) if named]
+    secrets = [named.extra_specs.get("hw:tpm_secret_security") or "user" for named in both]
+    if len({*secrets}) == 1 or "deployment" not in secrets:
         return ""
-    now, other = (
-        named.extra_specs.get("hw:tpm_secret_security") or "user"
-        for named in (server.flavor, case.spec.flavor)
-    )
-    if now == other or "deployment" not in (now, other):
-        return ""
-    flavors_have_it = [
-        named.extra_specs.get("hw:tpm_version") for named in (server.flavor, case.spec.flavor)
-    ]
+    flavors_have_it = [named.extra_specs.get("hw:tpm_version") for named in both]
     if not all(flavors_have_it) and not case.image.get("hw_tpm_version"):
         return ""
     if release == _TPM_MOVES_SINCE:
         raise NotKnown("whether nova 33 changes hw:tpm_secret_security")
-    return f"hw:tpm_secret_security would change from {now} to {other}"
+    return f"hw:tpm_secret_security would change from {' to '.join(secrets)}"
 
 
 def _source_target(case: Case, host: Host, _: int) -> str:

@@ -13,7 +13,6 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from osc_placement.model.name import counted
 from osc_placement.nova import values
-from osc_placement.nova.topology import is_true
 from osc_placement.scheduling import nova_options, request, traits
 from osc_placement.scheduling.answer import NotKnown
 from osc_placement.scheduling.server_hosts import ServerHosts
@@ -123,14 +122,6 @@ class Case:
             # The answer says that no image is given.
             return {}
         raise NotKnown(self.spec.why_no_image or _HIDDEN_IMAGE)
-
-    def value(self, spec: str, key: str) -> str | None:
-        """An extra spec, or else the property of the image. Errors: NotKnown."""
-        return self.spec.flavor.extra_specs.get(spec) or self.image.get(key)
-
-    def is_on(self, spec: str, key: str) -> bool:
-        """Whether an extra spec or an image property is true. Errors: NotKnown."""
-        return is_true(self.spec.flavor.extra_specs.get(spec)) or is_true(self.image.get(key))
 
     def may_have(self, names: Iterable[str]) -> bool:
         """Whether the server's host has one of these traits: without it, it has no such server.

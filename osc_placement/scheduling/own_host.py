@@ -12,8 +12,7 @@ import enum
 from collections.abc import Collection, Hashable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from osc_placement.model.constraint import Constraint, Kind
-from osc_placement.nova.flavor import Source
+from osc_placement.model.constraint import Kind
 from osc_placement.scheduling import filters, request, verdict
 from osc_placement.scheduling.case import Case
 from osc_placement.scheduling.rule import Host
@@ -113,23 +112,12 @@ def _of_query(
         elif constraint.kind in (Kind.FORBIDDEN, Kind.ROOT_FORBIDDEN):
             if host.uuid in having[constraint.names[0]]:
                 yield UnmetNeed(Need.TRAIT, f"it has {constraint.names[0]}, which is forbidden")
-        else:
-            yield from _of_aggregates(constraint, source, host)
+        elif source.step == request.ZONE and not any(
+            aggregate.uuid in constraint.names for aggregate in host.aggregates
+        ):
+            yield UnmetNeed(Need.ZONE, f"not in zone {source.origin}")
     if lacking:
         yield UnmetNeed(Need.TRAIT, f"no {', '.join(lacking)}")
-
-
-def _of_aggregates(constraint: Constraint, source: Source, host: Host) -> Iterator[UnmetNeed]:
-    own = {aggregate.uuid: aggregate.name for aggregate in host.aggregates}
-    named = own.keys() & {*constraint.names}
-    if constraint.kind is Kind.MEMBER_OF and not named:
-        if source.step == request.ZONE:
-            yield UnmetNeed(Need.ZONE, f"not in zone {source.origin}")
-        else:
-            yield UnmetNeed(Need.AGGREGATE, f"in no host aggregate of {source.origin}")
-    if constraint.kind is Kind.NOT_MEMBER_OF and named:
-        text = f"in {source.origin}, whose traits the server does not require"
-        yield UnmetNeed(Need.AGGREGATE, text)
 
 
 def _of_filters(case: Case, host: Host) -> Iterator[UnmetNeed]:

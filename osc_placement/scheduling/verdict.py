@@ -127,9 +127,6 @@ class HostList:
             self.hosts[name] = checked
             self.profiles[checked.profile].append(name)
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.hosts)
-
 
 def check_hosts(case: Case, hosts: HostList) -> list[RuleCheck]:
     """What each rule says about some hosts.

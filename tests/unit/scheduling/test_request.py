@@ -35,6 +35,13 @@ def spec(
     return request.ServerSpec(embedded, "m1", {} if image is None else image, **fields)
 
 
+def numa(*cpus: str) -> dict[str, str]:
+    """Extra specs for NUMA nodes with these CPUs and 1024 MiB each."""
+    nodes = {f"hw:numa_cpus.{number}": text for number, text in enumerate(cpus)}
+    memory = {f"hw:numa_mem.{number}": "1024" for number in range(len(cpus))}
+    return {"hw:numa_nodes": str(len(cpus)), **nodes, **memory}
+
+
 def parameters(server: request.ServerSpec, **options: Any) -> str:
     nova_request = request.request_to_placement(
         server, AGGREGATES, nova_options.SchedulerOptions(**options)
@@ -88,6 +95,11 @@ def test_every_part_has_a_source_in_the_order_of_nova() -> None:
             {"image": {"hw_disk_bus": "virtio"}},
             "root_required=COMPUTE_STORAGE_BUS_VIRTIO",
         ),
+        (
+            "image_metadata_prefilter",
+            {"image": {"hw_architecture": "amd64"}},
+            "root_required=HW_ARCH_X86_64",
+        ),
         ("owner", {}, "root_required=OWNER_NOVA"),
     ],
 )
@@ -96,6 +108,53 @@ def test_an_optional_filter_adds_its_part(
 ) -> None:
     assert added not in parameters(spec(**fields))
     assert added in parameters(spec(**fields), **{option: True})
+
+
+def test_the_disk_format_of_a_volume_is_no_part() -> None:
+    options = {"query_placement_for_image_type_support": True}
+    assert "IMAGE_TYPE" not in parameters(spec(disk_format="qcow2", from_volume=True), **options)
+
+
+@pytest.mark.parametrize(
+    ("specs", "fields", "added"),
+    [
+        ({"os:secure_boot": "required"}, {}, "required=COMPUTE_SECURITY_UEFI_SECURE_BOOT"),
+        ({}, {"image": {"os_secure_boot": "optional"}}, ALWAYS),
+        ({"hw:pci_numa_affinity_policy": "socket"}, {}, "required=COMPUTE_SOCKET_PCI_NUMA_"),
+        ({"hw:pci_numa_affinity_policy": "legacy"}, {}, ALWAYS),
+        (
+            {"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "require"},
+            {"image": {"hw_cpu_thread_policy": "require"}},
+            "required=HW_CPU_HYPERTHREADING",
+        ),
+        (
+            {"hw:cpu_policy": "dedicated"},
+            {"image": {"hw_cpu_thread_policy": "isolate"}},
+            "required=!HW_CPU_HYPERTHREADING",
+        ),
+        (
+            {"hw:ephemeral_encryption": "true"},
+            {"image": {"hw_ephemeral_encryption_format": "luks"}},
+            "root_required=COMPUTE_EPHEMERAL_ENCRYPTION,COMPUTE_EPHEMERAL_ENCRYPTION_LUKS,!",
+        ),
+        (
+            {"resources1:VGPU": "1", "resources2:VGPU": "1", "group_policy": "isolate"},
+            {},
+            "group_policy=isolate",
+        ),
+        (
+            {"accel:device_profile": "gpu"},
+            {"profile": [{"resources:FPGA": "1", "trait:CUSTOM_OLD": "forbidden"}]},
+            "resources_device_profile_0=FPGA:1&required_device_profile_0=!CUSTOM_OLD",
+        ),
+    ],
+)
+def test_a_property_adds_its_part_with_a_source(
+    specs: Mapping[str, str], fields: Mapping[str, Any], added: str
+) -> None:
+    sent = request.request_to_placement(spec(specs, **fields), AGGREGATES)
+    assert added in query.encode(query.candidate_pairs(sent.query))
+    assert set(sent.sources) == set(constraint.constraints_of(sent.query))
 
 
 def test_a_port_adds_its_groups_and_their_subtree() -> None:
@@ -145,6 +204,69 @@ def test_a_managed_port_requires_its_trait() -> None:
         ({"resources:PCPU": "-1"}, {}, "resources:PCPU=-1 is not the flavor's 4 vcpus"),
         ({"resources:VCPU": "-1"}, {"hw_cpu_policy": "shared"}, "not allowed with a CPU policy"),
         ({"resources1:VCPU": "+2"}, {"hw_cpu_policy": "shared"}, "not allowed with a CPU policy"),
+        (
+            {f"resources:{name}": "0" for name in ("VCPU", "MEMORY_MB", "DISK_GB")},
+            {},
+            "flavor m1 requests no resources",
+        ),
+        (
+            {"hw:cpu_policy": "dedicated", "hw:cpu_thread_policy": "isolate"},
+            {"hw_cpu_thread_policy": "require"},
+            "hw:cpu_thread_policy=isolate forbids the image's hw_cpu_thread_policy=require",
+        ),
+        (
+            {"hw:mem_encryption": "true"},
+            {"hw_mem_encryption": "false", "hw_firmware_type": "uefi"},
+            "hw:mem_encryption=true contradicts the image's hw_mem_encryption=false",
+        ),
+        (
+            {"hw:mem_encryption": "true"},
+            {"hw_firmware_type": "uefi", "hw_machine_type": "pc-i440fx"},
+            "hw:mem_encryption=true needs the machine type q35, not pc-i440fx",
+        ),
+        (
+            {"hw:mem_encryption": "true", "hw:mem_encryption_model": "intel-tdx"},
+            {"hw_firmware_type": "uefi", "hw_machine_type": "pc-q35-9.0"},
+            "with this model needs an image with hw_video_model=none",
+        ),
+        (
+            {"hw:ephemeral_encryption": "true", "hw:ephemeral_encryption_format": "zip"},
+            {},
+            "hw:ephemeral_encryption_format=zip is not one of plain, luks, luksv2",
+        ),
+        (
+            {"hw:tpm_version": "2.0", "hw:tpm_secret_security": "all"},
+            {},
+            "hw:tpm_secret_security=all is not one of user, host, deployment",
+        ),
+        # CPUs and NUMA nodes
+        (
+            {"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "0-3"},
+            {},
+            "hw:cpu_dedicated_mask=0-3 must select some CPUs and leave some",
+        ),
+        (
+            {"hw:cpu_dedicated_mask": "0-3"},
+            {},
+            "hw:cpu_dedicated_mask=0-3 must select some CPUs and leave some",
+        ),
+        (
+            {"hw:cpu_policy": "mixed", "hw:cpu_dedicated_mask": "0", "hw:cpu_realtime": "yes"},
+            {"hw_cpu_realtime_mask": "1"},
+            "hw:cpu_dedicated_mask and hw:cpu_realtime exclude each other",
+        ),
+        ({"hw:cpu_realtime": "yes"}, {}, "hw:cpu_realtime needs a dedicated or mixed CPU policy"),
+        ({"hw:numa_nodes": "0"}, {}, "0 is not a number of NUMA nodes"),
+        ({"hw:numa_nodes": "3"}, {}, "4 vcpus and 2048 MiB do not divide by 3 NUMA nodes"),
+        (numa("0-2", "2"), {}, "several NUMA nodes have the CPUs [2]"),
+        (numa("0", "1-2"), {}, "no NUMA node has the CPUs [3]"),
+        (numa("0-1", "2-3"), {"hw_numa_mem.0": "1"}, "hw:numa_mem forbids the image's hw_numa_mem"),
+        ({"hw:cpu_sockets": "two"}, {}, "hw:cpu_sockets=two is not a number"),
+        (
+            {"hw:pci_numa_affinity_policy": "socket"},
+            {"hw_pci_numa_affinity_policy": "legacy"},
+            "=socket forbids the image's hw_pci_numa_affinity_policy=legacy",
+        ),
     ],
 )
 def test_a_flavor_that_gives_no_valid_query_is_an_error(
@@ -408,8 +530,10 @@ def test_a_wrong_alias_that_the_flavor_does_not_request_is_refused_from_nova_31_
     server = spec({"pci_passthrough:alias": "gpu:1"})
     options = {"aliases": twice, "pci_in_placement": True}
     assert "CUSTOM_PCI_10DE_2330" in parameters(server, release=30, **options)
-    with pytest.raises(errors.InvalidInput, match="alias b is set 2 times"):
-        parameters(server, release=31, **options)
+    requesting = spec({"pci_passthrough:alias": "b:1"})
+    for refused, release in ((server, 31), (requesting, 30)):
+        with pytest.raises(errors.InvalidInput, match="alias b is set 2 times"):
+            parameters(refused, release=release, **options)
 
 
 def test_physical_address_bits_count_from_nova_29_on() -> None:

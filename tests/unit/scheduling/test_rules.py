@@ -17,7 +17,7 @@ from osc_placement.scheduling import nova_options, request, verdict
 from osc_placement.scheduling.answer import Answer, NotKnown, Verdict
 from osc_placement.scheduling.case import Case, Facts, GroupMembers, Way
 from osc_placement.scheduling.rule import Host, Rule
-from osc_placement.scheduling.server_hosts import ServerHosts
+from osc_placement.scheduling.server_hosts import NOVA_NOT_READ, ServerHosts
 
 SOURCE, TARGET, DOWN, SEVERAL = "source", "target", "down", "several"
 TPM, SECRET = {"hw:tpm_version": "2.0"}, "hw:tpm_secret_security"
@@ -49,16 +49,19 @@ class Asked(NamedTuple):
 Kinds = Mapping[str, tuple[str, int]]
 
 
-def compute_of(source: str = "up", kinds: Kinds = MappingProxyType({})) -> ServerHosts:
-    """The hosts; ``kinds`` are their hypervisors if not QEMU 8."""
+def compute_of(
+    source: str = "up", kinds: Kinds = MappingProxyType({}), target: str = "up"
+) -> ServerHosts:
+    """The hosts; ``kinds`` are their hypervisors if not QEMU 8; a hidden one's cell is down."""
+    states = {SOURCE: source, TARGET: target, DOWN: "off", SEVERAL: "up"}
     nodes = [
         values.ComputeNode(f"{name} {at}", name, name, hypervisor=kinds.get(name, ("QEMU", 8)))
         for name in (SOURCE, TARGET, DOWN, SEVERAL)
         for at in range(1 + (name == SEVERAL))
     ]
     services = tuple(
-        values.ComputeService(name, is_up=(source if name == SOURCE else name) not in (DOWN, "off"))
-        for name in (SOURCE, TARGET, DOWN, SEVERAL)
+        values.ComputeService(name, is_up=state != "off", is_reachable=state != "hidden")
+        for name, state in states.items()
     )
     return ServerHosts(values.Hosts(tuple(nodes), services))
 
@@ -270,6 +273,59 @@ def test_each_rule_refuses_accepts_and_says_what_it_does_not_know(name: str) -> 
             found = rule.verdict(*arguments)
             assert (found.answer, bool(found.text)) == (answer, answer is not Answer.YES)
     assert rule.refuses
+
+
+@pytest.mark.parametrize(
+    ("name", "question", "answer", "text"),
+    [
+        (
+            "MigrationPreCheckError",
+            ask(specs=DEVICE, options={"aliases": ALIASES}, releases=(30,)),
+            Answer.NO,
+            "it has PCI devices (gpu)",
+        ),
+        (
+            "ForbiddenWithShare",
+            ask(spec={"image": {"hw_mem_page_size": "large"}}, facts=KnownFacts(has_share=True)),
+            Answer.NO,
+            "a share of manila is attached",
+        ),
+        (
+            "ForbiddenWithShare",
+            ask(Way.MIGRATE, specs=LARGE_PAGES, facts=KnownFacts(has_share=True), compute=UNREAD),
+            Answer.UNKNOWN,
+            NOVA_NOT_READ,
+        ),
+        (
+            "OperationNotSupportedForVTPM: secret",
+            ask(Way.RESIZE, specs={SECRET: "deployment"}, old={}),
+            Answer.YES,
+            "",
+        ),
+        (
+            "OperationNotSupportedForVTPM: secret",
+            ask(Way.RESIZE, specs={**TPM, SECRET: "deployment"}, old=TPM),
+            Answer.NO,
+            "hw:tpm_secret_security would change from user to deployment",
+        ),
+        (
+            "IsolatedHostsFilter",
+            ask(host=SOURCE, options=ISOLATED, spec={"image_id": "i"}),
+            Answer.NO,
+            "the image is one of isolated_images, the host is none of isolated_hosts",
+        ),
+        (
+            "ImagePropertiesFilter",
+            ask(options={"image_properties_default_architecture": "aarch64"}),
+            Answer.UNKNOWN,
+            "hw_architecture: nova does not show the architectures and hypervisors of the host",
+        ),
+        ("ComputeFilter", ask(compute=compute_of(target="hidden")), Answer.NO, "its cell is down"),
+    ],
+)
+def test_a_rule_says_why(name: str, question: Asked, answer: Answer, text: str) -> None:
+    says = _BY_RULE[name].verdict(*question)
+    assert (says.answer, says.text) == (answer, text)
 
 
 @pytest.mark.parametrize("name", ROWS)

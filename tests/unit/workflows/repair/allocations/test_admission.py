@@ -64,6 +64,11 @@ def healed(nova: dict[str, Any], *, only_allowed: bool = False) -> plan.Plan:
             "no HW_CPU_X86_AVX512F",
         ),
         (
+            {"flavor_specs": {"trait:HW_CPU_X86_AVX2": "forbidden"}},
+            ["server-trait"],
+            "it has HW_CPU_X86_AVX2, which is forbidden",
+        ),
+        (
             {"flavor_specs": {"aggregate_instance_extra_specs:ssd": "true"}},
             ["server-aggregate"],
             "no aggregate has ssd",
