@@ -505,9 +505,11 @@ class _Explainer:
                     free.setdefault(name, []).append(self._base.providers[root].name)
         for name, nodes in free.items():
             zeros = ", ".join(f"resources:{each}=0" for each in sorted(requested))
+            offer, them = ("offers", "it") if len(nodes) == 1 else ("offer", "them")
             yield (
-                f"{counted(len(nodes), 'free node')} of Ironic ({and_more(nodes)}) offer {name} and"
-                f" nothing that is requested: a flavor for them has resources:{name}=1, {zeros}"
+                f"{counted(len(nodes), 'free node')} of Ironic ({and_more(nodes)}) {offer} {name}"
+                f" and nothing that is requested: a flavor for {them} has resources:{name}=1,"
+                f" {zeros}"
             )
 
     def _changes_of(
