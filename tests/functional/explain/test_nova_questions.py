@@ -42,6 +42,7 @@ FLAVORS = [
     flavor("invalid", 2, hw__tpm_version="9"),
     flavor("pci", 2, pci_passthrough__alias="nic:1"),
 ]
+PINNED = flavor("pinned", 2, hw__cpu_policy="dedicated")
 SSD = flavor("ssd", 2, ssd="true")
 ABSENT = [
     flavor("class", 2, resources__CUSTOM_ABSENT="1"),
@@ -169,6 +170,15 @@ STATES = {
     ),
     "no image": State(cloud(), nova(image={"id": "gone"})),
     "absent": State(cloud(), nova(ABSENT)),
+    "VCPU": State(cloud(), nova([PINNED])),
+    "VCPU and PCPU": State(
+        testing.Cloud().host("plain", VCPU=8, MEMORY_MB=64).host("avx", PCPU=8, MEMORY_MB=64),
+        nova([PINNED]),
+    ),
+    "ironic": State(
+        testing.Cloud().host("plain", VGPU=2, VCPU=8).host("avx", CUSTOM_GOLD=1),
+        nova(nodes={"avx": {"hypervisor_type": "ironic"}}),
+    ),
     "no trait": State(cloud(traits=()), nova()),
     "no owner": owners(),
     "one owner": owners("plain"),
@@ -230,6 +240,23 @@ SERVERS_AND_FLAVORS = [
             {"text": "only Cyborg knows the resources of the device profile gpu: nova.json does not"
              " have the services of the catalog"}]}),
     Row(f"{EXPLAIN} --server {LOST}", "az1", 1, "its cell is down"),
+    # Nova takes the hosts of both queries for pinned CPUs.
+    Row(f"{EXPLAIN} --flavor pinned", "VCPU and PCPU", 4,
+        {"constraint": [..., {"text": "resources=PCPU:2", "hosts": 1}],
+         "candidate": [{"host": "avx"}, {"host": "plain"}],
+         "nova-filter": [..., {"reason": "NUMATopologyFilter", "verdict": "not checked"}]}),
+    Row(f"{EXPLAIN} --flavor pinned", "VCPU", 4,
+        {"constraint": [..., {"text": "resources=VCPU:2", "hosts": 2}], "candidate": [{}, {}]}),
+    Row(f"{EXPLAIN} --flavor pinned --nova-release 34 --filter owner", "VCPU", 3,
+        {"constraint": [..., {"text": "resources=PCPU:2", "hosts": 0}], "candidate": None}),
+    Row(f"{EXPLAIN} --flavor large", "ironic", 3,
+        "Note: 1 free node of Ironic (avx) offers CUSTOM_GOLD and nothing that is requested: a"
+        " flavor for it has resources:CUSTOM_GOLD=1, resources:MEMORY_MB=0, resources:VCPU=0"),
+    # Nova-compute sets back the total of what it counts.
+    *(Row(f"{EXPLAIN} --resource {name}", state, 3, {"change": [{"host": None, "text": change}]})
+      for name, state, change in (
+          ("MEMORY_MB=100", "az1", "request 64 MEMORY_MB instead of 100"),
+          ("VGPU=4", "ironic", "request 2 VGPU instead of 4"))),
     Row(f"{LIST} --flavor avx", "az1", 0,
         [{"allocation": "VCPU=2,MEMORY_MB=16", "resource provider": uuid_of("avx")}]),
     Row(f"{LIST} --resource VCPU=2 --resource MEMORY_MB=16 --required {AVX}", "az1", 0,
@@ -260,6 +287,9 @@ OUT_OF_SERVICE = [
         {"change": [
             {"text": "enable the compute service of avx", "host": "avx", "commands": [
                 "openstack compute service set --enable nova-avx nova-compute"]}]}),
+    Row(f"{EXPLAIN} --flavor large", "disabled", 3,
+        {"change": [..., {"text": "raise the ratio of VCPU on plain to 1.38;"
+                                  " enable the compute service of plain"}]}),
     # Nova does nothing for a service that is enabled already.
     Row(f"{EXPLAIN} --flavor avx", "enabled", 3,
         {"change": [{"text": "remove the trait COMPUTE_STATUS_DISABLED from avx"},

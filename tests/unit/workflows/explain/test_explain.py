@@ -216,13 +216,15 @@ def check_request(
         assert not oracle.hosts(base, candidate_query), candidate_query
 
 
-@pytest.mark.parametrize("ratio", [1.0, 1.5, 4.0, 0.5])
-@pytest.mark.parametrize("reserved", [0, 3, 10, 12])
+@pytest.mark.parametrize("ratio", [1.0, 1.1, 1.5, 4.0, 0.5, 0.29])
+@pytest.mark.parametrize(
+    ("total", "reserved"), [(10, 0), (10, 3), (10, 10), (10, 12), (100, 0), (200, 200)]
+)
 @pytest.mark.parametrize("name", ["VCPU", "VGPU"])
 def test_the_named_field_raises_a_capacity_as_stated(
-    name: str, ratio: float, reserved: int
+    name: str, ratio: float, total: int, reserved: int
 ) -> None:
-    offer = inventory.Inventory(10, reserved=reserved, allocation_ratio=ratio)
+    offer = inventory.Inventory(total, reserved=reserved, allocation_ratio=ratio)
     for missing in range(1, 30):
         field, value = changes.raised(name, offer, missing)
         after = dataclasses.replace(offer, **{field: value})
