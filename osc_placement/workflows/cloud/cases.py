@@ -70,9 +70,9 @@ def read(
             facts=services.facts(),
         )
         return with_requests(case, Caveats(assumed=rules.notes))
-    server = nova_request.read_server(services.nova, options)
+    (server,) = servers.named(services.nova, [options.server]).values()
     flavor = move.to_flavor if move else options.flavor
-    options = dataclasses.replace(options, server=server, flavor=flavor)
+    options = dataclasses.replace(options, flavor=flavor)
     facts = services.facts()
     spec, new = nova_request.existing_spec(services, options, server, facts)
     rules = _rules(services, options, compute)

@@ -22,8 +22,8 @@ from osc_placement.scheduling.server_hosts import ServerHosts
 class RequestOptions:
     """What the operator names: a flavor with the options of a new server, or an existing server.
 
-    ``flavor`` and ``image`` are names or IDs, ``ports`` UUIDs. ``server`` is a UUID, or a server
-    that was read; with a ``flavor`` it is resized to that.
+    ``flavor`` and ``image`` are names or IDs, ``ports`` UUIDs. ``server`` is a UUID; with a
+    ``flavor`` it is resized to that.
     """
 
     flavor: str | None = None
@@ -32,7 +32,7 @@ class RequestOptions:
     availability_zone: str | None = None
     project_id: str | None = None
     ports: tuple[str, ...] = ()
-    server: str | values.Server | None = None
+    server: str | None = None
     scheduler: SchedulerOptions = dataclasses.field(default_factory=SchedulerOptions)
 
 
@@ -230,9 +230,7 @@ def new_spec(services: RequestServices, options: RequestOptions) -> request.Serv
     Requests: to nova one per 1000 flavors; to neutron one per port; to glance one for an image (two
     for a name). Errors: InvalidInput.
     """
-    if options.flavor is None:
-        raise errors.InvalidInput(["name a flavor or a server"])
-    [flavor] = flavors.select(flavors.flavors(services.nova), [options.flavor])
+    [flavor] = flavors.select(flavors.flavors(services.nova), [options.flavor or ""])
     image = flavors.image(services.glance(), options.image) if options.image else None
     return request.ServerSpec(
         flavor.flavor,
@@ -278,14 +276,6 @@ def existing_spec(
         [new] = flavors.select(flavors.flavors(services.nova), [options.flavor])
         spec = dataclasses.replace(spec, flavor=new.flavor, name=new.name, flavor_name=new.name)
     return spec, new
-
-
-def read_server(nova: nova_api.Nova, options: RequestOptions) -> values.Server:
-    """The existing server. Requests: one, if it was not read. Errors: InvalidInput."""
-    if isinstance(options.server, values.Server):
-        return options.server
-    (server,) = servers.named(nova, [options.server or ""]).values()
-    return server
 
 
 def spec_of(

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from osc_placement import errors
 from osc_placement.client import lookup
 from osc_placement.engine import state
-from osc_placement.model import candidate, command_line, provider
+from osc_placement.model import command_line, provider
 from osc_placement.model.name import and_more, counted
 from osc_placement.nova import api, flavor, servers as nova_servers, values
 from osc_placement.scheduling import nova_options, request
@@ -37,14 +37,6 @@ class ServerCases:
     groups: Mapping[str, GroupMembers] = dataclasses.field(default_factory=dict)
     caveats: Caveats = dataclasses.field(default_factory=Caveats)
     migrations: frozenset[str] = frozenset()
-
-    def queries(self) -> list[candidate.CandidateQuery]:
-        """Nova's different queries for the servers."""
-        by_kind = {
-            servers.kind_of(several): several
-            for several in map(servers.queries_of, self.cases.values())
-        }
-        return [query for several in by_kind.values() for queries in several for query in queries]
 
     def on(self, base: state.CloudState, roots: Iterable[str]) -> list[servers.PlacedServer]:
         """The servers with allocations on hosts."""

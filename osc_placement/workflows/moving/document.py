@@ -250,10 +250,7 @@ def read(path: pathlib.Path, document: Mapping[str, Any]) -> MovePlan:
         )
     if digest != _digest(content):
         raise errors.PlacementError(f"{path} was changed or damaged: make the plan again")
-    try:
-        return MovePlan.from_dict(content)
-    except (LookupError, TypeError, ValueError) as error:
-        raise errors.PlacementError(f"{path} is not a plan of moves: {error}") from error
+    return MovePlan.from_dict(content)
 
 
 def _digest(document: Mapping[str, Any]) -> str:

@@ -232,8 +232,6 @@ class _Planner:
         try:
             for number in range(len(start.waiting), 0, -1):
                 emptied = len(start.waiting) - len(end.waiting)
-                if number < emptied:
-                    break
                 limit = len(legs) - 1 if number == emptied else number
                 for depth in range(1, limit + 1):
                     self.failed.clear()

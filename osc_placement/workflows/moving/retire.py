@@ -268,7 +268,7 @@ def _why_not_stale(reading: Cloud, root: provider.Provider) -> Iterator[Reason]:
             Code.UNDISCOVERED_HOST: f"nova-compute on {concerned} has no compute node yet:"
             " 'nova-manage cell_v2 discover_hosts'",
         }
-        yield Reason(doubt.code, texts.get(doubt.code, "another service may use it"))
+        yield Reason(doubt.code, texts[doubt.code])
     hosts = {root.name, root.name.partition(".")[0]}
     yield from _open_migrations(reading, hosts)
     for text in _why_needed(reading, root.uuid, hosts, ()):

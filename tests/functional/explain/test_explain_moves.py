@@ -63,6 +63,12 @@ def state(
     return State(made, {path: {"servers": listed} for path, listed in more.items()} | answers)
 
 
+def two_nodes() -> State:
+    made = state()
+    made.cloud.node("b2", "nova-b")
+    return made
+
+
 def no_provider() -> State:
     """Nova has a host ``c``, whose provider nova-compute has not made."""
     made = state()
@@ -95,6 +101,8 @@ STATES = {
     "rebooting": state(server={"task_state": "rebooting"}),
     "no server": state(**{f"{LISTED}?uuid={SERVER}": {"servers": []}}),
     "no provider": no_provider(),
+    "two nodes": two_nodes(),
+    "no services": state(**{"GET /v2.1/os-services": None}),
 }
 
 ON_B = {"candidate": [{"host": "b"}]}
@@ -172,6 +180,8 @@ REFUSED = [
     ("live-migrate", "source down", "if the host is off: evacuate it"),
     ("evacuate", "no room", "compute service set --down nova-a nova-compute"),
     ("migrate", "no server", f"nova has no server with the name or UUID '{SERVER}'"),
+    ("migrate --to-host nova-b", "two nodes", "nova-b has several compute nodes: nova moves no"),
+    ("migrate", "no services", "--for needs nova's hosts: compute services: "),
     ("migrate --to-host nova-c", "no provider",
      "nova-compute on nova-c creates one when it starts"),
 ]

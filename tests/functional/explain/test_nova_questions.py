@@ -114,6 +114,19 @@ def cloud(
     )
 
 
+def with_volume(device: str) -> State:
+    """The server has a disk, and one volume."""
+    shown = {
+        "OS-EXT-SRV-ATTR:root_device_name": "/dev/vda",
+        "os-extended-volumes:volumes_attached": [{"id": "volume"}],
+    }
+    attached = {"volumeAttachments": [{"device": device}]}
+    path = f"GET /v2.1/servers/{SERVER}/os-volume_attachments"
+    return State(
+        cloud(), {**nova(disk=20, image={"id": "i", "properties": {}}, **shown), path: attached}
+    )
+
+
 def with_custom(**custom: list[str]) -> Mapping[str, Any]:
     return {**cloud().document(), **custom}
 
@@ -168,6 +181,8 @@ STATES = {
         .server("most", {"avx": {"VCPU": 8}}, type="unknown"),
         nova(),
     ),
+    "root volume": with_volume("/dev/vda"),
+    "data volume": with_volume("/dev/vdb"),
     "no image": State(cloud(), nova(image={"id": "gone"})),
     "absent": State(cloud(), nova(ABSENT)),
     "VCPU": State(cloud(), nova([PINNED])),
@@ -227,6 +242,9 @@ SERVERS_AND_FLAVORS = [
            "nova-filter": [..., {"reason": "ComputeFilter", "verdict": "accepts"},
                            {"reason": "ServerGroupAffinityFilter", "verdict": "accepts"}]})
       for uuid in (SERVER, SERVER.upper())),
+    Row(f"{EXPLAIN} --server {SERVER}", "root volume", 0, {"candidate": [{"host": "avx"}]}),
+    Row(f"{EXPLAIN} --server {SERVER}", "data volume", 3,
+        {"constraint": [..., {"text": "resources=DISK_GB:20", "hosts": 0}]}),
     Row(f"{EXPLAIN} --server {SERVER} --filter image-type", "no image", 4,
         {"candidate": [{"host": "avx"}],
          "not-checked": [..., {"text": ("the disk format and the properties of image gone:"

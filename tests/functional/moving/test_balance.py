@@ -12,6 +12,7 @@ import pytest
 
 from osc_placement import errors
 from osc_placement.nova import api, values
+from osc_placement.testing import nova
 from osc_placement.testing.cloud import uuid_of
 from tests.support.peer import fixtures
 from tests.support.peer.shell import OpenStack
@@ -55,6 +56,13 @@ STEP = {"server": uuid_of("a"), "from": "nova-one", "to": "nova-two", "way": "li
 MOVED = cloud(on=LOPSIDED | {"a": "two"})._replace(
     first=STATES["lopsided"]._replace(before=[WRITTEN])
 )
+TOGETHER = {
+    "id": "g", "name": "web", "policy": "affinity", "members": [uuid_of("a"), uuid_of("b")],
+}  # fmt: skip
+STATES |= {
+    "affinity": STATES["lopsided"]._replace(nova=nova.answers(server_groups=[TOGETHER])),
+    "other file": STATES["lopsided"]._replace(files={"even.svg": "x"}),
+}
 STATES |= {"planned": STATES["lopsided"]._replace(before=[WRITTEN]), "moved": MOVED}
 
 
@@ -95,6 +103,8 @@ TABLE = [
         "To plan anew: openstack placement capacity balance --within=10%"),
     Row(f"{BALANCE} --continue even.json", "moved", 0, {"steps": [{"state": "done"}]}),
     Row(EVEN, "moved", 0, {"moves": []}),
+    Row(EVEN, "affinity", 3, part(reached=False, spread_after=50) | {"moves": [{"name": "c"}],
+        "stay": [{"servers": 2, "why": "its server group has affinity"}]}),
 ]
 REFUSED = [
     Row(EVEN, "single", 1, "an even cloud needs two hosts that take the same servers"),
@@ -103,6 +113,8 @@ REFUSED = [
     Row(f"{EVEN} --class CUSTOM_X", "lopsided", 1, "nova-one (it has no CUSTOM_X)"),
     Row(f"{BALANCE} --within much", "lopsided", 2, "'much' is not a percentage"),
     Row(f"{BALANCE} --zone nova --all", "lopsided", 2, "only one of"),
+    Row(f"{EVEN} --picture even.svg", "other file", 1,
+        "even.svg exists and is not a picture. Nothing was written."),
     Row(f"{BALANCE} --script even.sh", "lopsided", 2, "--script: needs --plan-out"),
     Row(f"{BALANCE} --except nothing", "lopsided", 1, "--except nothing: no server"),
     Row(f"{BALANCE} --continue nothing.json", "lopsided", 1, "nothing.json cannot be read"),

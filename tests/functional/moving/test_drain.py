@@ -32,9 +32,9 @@ def cloud(*names: str, old: Mapping[str, str] = {}) -> testing.Cloud:
     return hosts(*(names or HOSTS), old=old)
 
 
-def hypervisors(**versions: int) -> State:
+def hypervisors(made: testing.Cloud | None = None, **versions: int) -> State:
     """Two servers on ``old``, of which one is stopped; QEMU of these versions on the hosts."""
-    made = live_and_cold()
+    made = made or live_and_cold()
     for node in made.nova()[NODES]["hypervisors"]:
         version = versions[node["hypervisor_hostname"]]
         node |= {"hypervisor_type": "QEMU", "hypervisor_version": version}
@@ -133,6 +133,13 @@ STATES = {
     ),
     "newer on last": hypervisors(old=8, new=6, last=8),
     "older elsewhere": hypervisors(old=8, new=6, last=7),
+    "paused, older elsewhere": hypervisors(
+        cloud().guest("s0", "old", 3, vm_state="paused", status="PAUSED"), old=8, new=6, last=7
+    ),
+    "bad flavor": State(
+        cloud(*HOSTS[:2]).guest("s0", "old", 3).flavor("whole", vcpus=8, ram=16)
+        .flavor("bad", vcpus=8, ram=16, extra_specs={"hw:tpm_version": "9"})
+    ),
     "no migrations": hidden("os-migrations"),
     "no servers": hidden("servers/detail"),
     "without allocations": State(
@@ -243,6 +250,12 @@ TABLE = [
     Row(f"{DRAIN} old", "older elsewhere", 3,
         {"moves": [{"server": S1}],
          "blocked": [{"server": S0, "reasons": [OLDER], "changes": []}]}),
+    # Nova does not migrate a paused server cold: no command for that.
+    Row(f"{DRAIN} old", "paused, older elsewhere", 3, {"blocked": [{"server": S0, "reasons": [
+        "only hosts that take no server have room: last (its hypervisor is older than that of the"
+        " source (7, 8)); new (its hypervisor is older than that of the source (6, 8))"]}]}),
+    Row(f"{DRAIN} old", "bad flavor", 0, {"moves": [
+        {"why": "the only host with room; it is the last place for whole"}]}),
     Row(f"{DRAIN} old", "no migrations", 1, "a plan of moves needs nova"),
     Row(f"{DRAIN} old", "no servers", 1, "a plan of moves needs nova"),
     Row(f"{CONTINUE} --verify-empty", "no migrations", 1, "a plan of moves needs nova"),

@@ -12,6 +12,7 @@ from tests.support.peer.shell import OpenStack
 from tests.support.rows import Absent, Row, State, hosts, table
 
 CHECK = "placement host check"
+NODES = "GET /v2.1/os-hypervisors/detail"
 KNOWN, MISSING, AWAY, LEAVING, MOVER = (
     uuid_of(name) for name in ("known", "missing", "away", "leaving", "mover")
 )
@@ -51,7 +52,7 @@ def unlisted(state: str) -> State:
 def staying(node: str = "", **fields: Any) -> testing.Cloud:
     """``full`` has a server that nova does not migrate, ``free`` one that it does."""
     made = hosts(*THREE).guest("known", "full", 3, **fields).guest("movable", "free", 3)
-    (full, *_) = made.nova()["GET /v2.1/os-hypervisors/detail"]["hypervisors"]
+    (full, *_) = made.nova()[NODES]["hypervisors"]
     full |= {"hypervisor_type": node} if node else {}
     return made
 
@@ -70,7 +71,27 @@ def moving() -> testing.Cloud:
     return allocate(made, mover="target 3", move="full 3", gone="full 1")
 
 
+def resized(*, listed: bool) -> State:
+    """A server on ``target`` that waits for its confirmation; ``full`` keeps its place."""
+    made = hosts(*PAIR).instance("mover", "target", vm_state="resized", status="VERIFY_RESIZE")
+    made.migration("move", "mover", "full", "target", migration_type="migration", status="finished")
+    allocate(made, mover="target 3", move="full 3")
+    nodes = made.nova()[NODES]["hypervisors"]
+    shown = [node for node in nodes if listed or node["hypervisor_hostname"] != "full"]
+    return State(made, {NODES: {"hypervisors": shown}})
+
+
+def evacuated() -> testing.Cloud:
+    """A server that still has allocations on the host that it left."""
+    made = hosts(*PAIR).instance("mover", "target", vcpus=3)
+    made.migration("move", "mover", "full", "target", migration_type="evacuation", status="done")
+    return made.server("mover", {name: {"VCPU": 3} for name in PAIR})
+
+
 STATES = {
+    "resized": resized(listed=True),
+    "resized, no node": resized(listed=False),
+    "evacuated": State(evacuated()),
     "servers of 3 and 6": State(
         testing.Cloud()
         .host("host0", VCPU=8, aggregates=["rack"])
@@ -152,6 +173,13 @@ TABLE = [
         ("Servers of full without a place", "Servers of target without a place")),
     Row(f"{CHECK} full", "no servers", 4,
         ("Not checked: the servers on these hosts and their moves: ", Absent("Reason: "))),
+    Row(f"{CHECK} full", "resized", 3, {"answer": "no", "unplaced": [{"server": MOVER}]}),
+    Row(f"{CHECK} full", "resized, no node", 3, {"answer": "no", "unplaced": [
+        {"server": MOVER, "reasons": [
+            "its migration is finished, and the host is the way back: nova lists no compute node"
+            " of it"]}]}),
+    Row(f"{CHECK} full", "evacuated", 0, {"answer": "yes", "notes": [
+        f"server {MOVER}: not on full any more, but allocated there"]}),
     Row(f"{CHECK} full", "empty", 0, {"answer": "yes"}),
     # Nova's host aggregates by name, Placement's by UUID, and both.
     Row(f"{CHECK} --aggregate rack", "in aggregates", 0, {"hosts": ["full"]}),

@@ -104,6 +104,13 @@ STATES = {
         },
     ),
     "a cell that is down, and no node": State(new_alone(status="UNKNOWN", state="unknown")),
+    "a cell that is down, and a provider": State(
+        new_alone(status="UNKNOWN", state="unknown").host("old", VCPU=8, traits=[NODE])
+    ),
+    "not discovered": State(
+        new_alone().host("nova-old.example.org", VCPU=8, traits=[NODE]),
+        nova.answers(services=[nova.service("nova-new"), nova.service("nova-old")]),
+    ),
     "in a host aggregate": State(
         cloud().node("old", "old").aggregate("az1", ["old"]).delete_service("old")
     ),
@@ -120,6 +127,12 @@ TABLE = [
         unchanged=True),
     Row(f"{RETIRED} nova-old", "no migrations", 0, "nothing is left of nova-old"),
     Row(RETIRE, "a cell that is down, and no node", 1, "nova does not show it while the cell of"),
+    Row(RETIRE, "a cell that is down, and a provider", 6, [{"code": "cell-down", "reason": (
+        "the cell of nova-new is down: nova cannot list its compute nodes",)}], unchanged=True),
+    Row(f"{RETIRED} nova-old.example.org", "not discovered", 6, [{
+        "code": "undiscovered-host", "reason": ("nova-manage cell_v2 discover_hosts",)}],
+        unchanged=True),
+    Row(f"{RETIRED} {uuid_of('old')}", "down", 6, [{"name": "nova-old", "code": "service-status"}]),
     Row(f"{RETIRE} --dry-run", "in a host aggregate", 0, "openstack aggregate remove host az1 old"),
 ]
 # fmt: on

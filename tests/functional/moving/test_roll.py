@@ -66,6 +66,7 @@ def leaked() -> testing.Cloud:
 STATES = {
     "cloud": cloud(),
     "large": cloud({"a": "one", "b": "two", "c": "three", "d": "four"}, size=5),
+    "tight": cloud(size=5),
     "down": cloud(services={"two": {"state": "down"}}),
     "zones": cloud(zones={"east": ["one", "two"], "west": ["three", "four"]}),
     "zone down": cloud(
@@ -87,6 +88,11 @@ STATES = {
     "disabled": later(REBOOTED, services={"four": BY_SCRIPT}),
     "leaked": later(DONE)._replace(cloud=leaked()),
     "gone": later(DONE, names=HOSTS[:3]),
+    "another gone": later(DONE, on={"b": "two", "c": "three"}, names=HOSTS[1:]),
+    "provider gone": later(REBOOTED, names=HOSTS[:3])._replace(
+        cloud=hosts(*HOSTS[:3]).node("four").guest("a", "one", 4)
+    ),
+    "other files": cloud()._replace(files={"legs": "", "other.json": "x", "empty.json": "{}"}),
     "joined": later(DONE, names=(*HOSTS, "five")),
     "zone grown": cloud(zones={"east": ["two", "three"]})._replace(
         first=cloud(zones={"east": ["one", "two"]})._replace(
@@ -120,6 +126,10 @@ TABLE = [
         {"host": "nova-two", "reasons": [("host nova-two: nova-compute is down",)]}]}),
     Row(f"{ROLL} --all --skip nova-one", "cloud", 0, {
         "legs": [leg(1, "four"), leg(2, "three"), leg(3, "two")]}),
+    *(Row(f"{ROLL} --all --keep {failures}", state, 3, {"left": [
+          {"host": f"nova-{host}", "reasons": [("what --keep reserves would be used",)]}
+          for host in ("four", "one", "three", "two")]})
+      for state, failures in (("cloud", 2), ("tight", 1))),
     Row(f"{ROLL} --all", "large", 3, {"complete": False, "legs": [], "left": [
         {"host": "nova-four"}, {"host": "nova-one"}, {"host": "nova-three"}, {"host": "nova-two"}],
         "enough_to_add": ["nova-one"]}),
@@ -139,6 +149,14 @@ TABLE = [
         "command": "openstack placement allocation audit --repair --host=nova-four"}]}),
     Row(f"{CONTINUE} --verify-back", "gone", 3, {"not_back": [{
         "reason": ("nova lists no compute node of it: repair it", "--skip")}]}),
+    Row(f"{CONTINUE} --verify-back", "provider gone", 3, {"not_back": [{
+        "host": "nova-four", "reason": "Placement has no resource provider of it"}]}),
+    Row(CONTINUE, "another gone", 3, {"legs": [leg(2, "three"), leg(3, "two")], "left": [
+        {"host": "nova-one", "reasons": ["neither nova nor Placement has it any more"]}]}),
+    # The record of reboots goes with the plan.
+    Row(f"""{CONTINUE} --next --plan-out next.json --script legs
+            {ROLL} --continue next.json""", "done", 0,
+        {"legs": [leg(2, "one"), leg(3, "three"), leg(4, "two")]}),
     Row(CONTINUE, "planned", 0, {"legs": [
         leg(1, "four"), leg(2, "one"), leg(3, "three"), leg(4, "two")]}),
     Row(CONTINUE, "done", 0, {"complete": True, "legs": [
@@ -168,6 +186,11 @@ REFUSED = [
     Row(f"{ROLL} --all --next", "cloud", 2, "--next: needs --continue"),
     Row(f"{ROLL} --all --verify-back", "cloud", 2, "--verify-back: needs --continue"),
     Row(f"{ROLL} --all --script legs", "cloud", 2, "--script: needs --plan-out"),
+    Row(f"{CONTINUE} --next", "cloud", 2, "--next: needs --script"),
+    Row(PLAN, "other files", 1, "legs: File exists"),
+    Row(f"{ROLL} --all --plan-out other.json", "other files", 1,
+        "other.json exists and is not a plan of moves. Nothing was written."),
+    Row(f"{ROLL} --continue empty.json", "other files", 1, "empty.json is not a plan of moves"),
     Row(f"{ROLL} --zone north", "zones", 1, "no host in an availability zone 'north'"),
     Row(f"{ROLL} --all --skip nothing", "cloud", 1, "nothing"),
     Row(CONTINUE, "running", 1, "a script of roll.json runs, or a reboot that it began: wait"),

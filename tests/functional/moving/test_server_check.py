@@ -12,6 +12,7 @@ from tests.support.rows import Row, State, hosts, table
 
 CHECK = "placement server check"
 WEB, TPM = uuid_of("web"), uuid_of("db")
+SERVERS = "GET /v2.1/servers/detail"
 IMAGE = {"image": {"id": "i", "properties": {}}}
 AVX = {"extra_specs": {"trait1:HW_CPU_X86_AVX2": "required"}}
 
@@ -37,6 +38,17 @@ def four() -> testing.Cloud:
 STATES = {
     "four": four(),
     "one": web(),
+    "hidden": State(
+        web(),
+        {
+            SERVERS: {
+                "servers": [
+                    *web().nova()[SERVERS]["servers"],
+                    {"id": TPM, "tenant_id": "p", "status": "UNKNOWN"},
+                ]
+            }
+        },
+    ),
     "host down": web(service={"state": "down"}),
     "twins": twins(),
     "no request": web(**AVX).instance("db", "a", vcpus=3, **IMAGE, **AVX),
@@ -46,6 +58,7 @@ STATES = {
     ),
 }
 SHOWN = {"web": ("yes", "yes", "yes"), "db": ("no", "yes", "no"), "batch": ("no", "yes", "yes")}
+UNKNOWN = dict.fromkeys(("live", "cold", "evacuate"), "unknown")
 ALL = {"live": "yes", "cold": "yes", "evacuate": "yes"}
 
 
@@ -68,6 +81,8 @@ TABLE = [
     Row(f"{CHECK} --nova-release 32 db", "four", 0, [row("db")]),
     Row(f"{CHECK} --nova-release 32 {TPM.upper()}", "four", 0, [row("db")]),
     Row(CHECK, "one", 0, [{"server": WEB, "host": "nova-a", **ALL, "reasons": []}]),
+    Row(CHECK, "hidden", 4, [
+        {"server": TPM, **UNKNOWN, "reasons": [("its cell is down",)]}, {"server": WEB, **ALL}]),
     # The service of the source is that of nova now; an evacuation is checked as if it was down.
     Row(CHECK, "host down", 3, [{"live": "no", "cold": "no", "evacuate": "yes"}]),
     # A volume's image may request a virtual TPM, and nova does not show it: where the host has one.

@@ -219,3 +219,12 @@ def test_a_host_that_cannot_be_emptied_is_left_and_the_others_are_not() -> None:
     answer = legs.find(drains.moves_of(base), "abc", legs.LegRules(at_once=1), preference)
     assert [leg.roots for leg in answer.legs] == [("c",), ("b",)]
     assert (answer.left, answer.is_proven) == (("a",), True)
+
+
+def test_more_legs_than_the_rules_ask_for_are_proven_by_a_search() -> None:
+    hosts = [provider(name, VCPU=4) for name in "abc"]
+    base = clouds.cloud(*hosts, servers={f"on {name}": f"{name} 3" for name in "ab"})
+    for effort in (EFFORT, 0):
+        moves, rules = drains.moves_of(base), legs.LegRules(at_once=2)
+        answer = legs.find(moves, "abc", rules, preference, effort=effort)
+        assert (len(answer.legs), answer.left, answer.is_proven) == (3, (), effort > 0)

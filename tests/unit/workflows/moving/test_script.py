@@ -223,7 +223,8 @@ STOPS = ". The script stops here:\nopenstack placement host drain '--continue={}
 def test_each_server_is_looked_at_and_moved_and_the_host_is_disabled_first(
     tmp_path: pathlib.Path,
 ) -> None:
-    cloud = Cloud(tmp_path, [move(2, 1), move(3, 2, "cold"), move(4, 2)])
+    name = f"web {'2' * 36}"
+    cloud = Cloud(tmp_path, [move(2, 1, name=name), move(3, 2, "cold"), move(4, 2)])
     done = cloud.run()
     assert (done.returncode, done.stderr) == (0, "")
     first, second, *waves, last = cloud.calls()
@@ -238,7 +239,7 @@ def test_each_server_is_looked_at_and_moved_and_the_host_is_disabled_first(
         f"{migrate} --live-migration --host=cmp-4 server-4",
     }
     lines = done.stdout.splitlines()
-    assert lines[0] == "wave 1 of 2: web 2 -> cmp-2 (4 GB), 1 of 3"
+    assert lines[0] == f"wave 1 of 2: {name} -> cmp-2 (4 GB), 1 of 3"
     assert set(lines[1:3]) == {
         "wave 2 of 2: web 3 -> cmp-3 (4 GB, 20 GB disk), 2 of 3",
         "wave 2 of 2: web 4 -> cmp-4 (4 GB), 3 of 3",

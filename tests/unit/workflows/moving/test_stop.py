@@ -166,9 +166,22 @@ def test_a_server_keeps_the_groups_of_its_providers() -> None:
 
 def test_without_time_the_answer_is_unknown() -> None:
     base = drains.hard(random.Random("hard"), "old0", "old1")
-    verdict = stop.may_stop(moves_of(base, seconds=0.001), ["old0", "old1"])
-    assert verdict.answer is Answer.UNKNOWN
-    assert verdict.reason == "The search took more than 0.001 seconds."
+    hosts = ["old0", "old1"]
+    for verdict in (
+        stop.may_stop(moves_of(base, seconds=0.001), hosts),
+        stop.largest(moves_of(base, seconds=0.001), hosts, 2),
+    ):
+        assert verdict.answer is Answer.UNKNOWN
+        assert verdict.reason == "The search took more than 0.001 seconds."
+
+
+def test_without_all_options_a_no_is_unknown() -> None:
+    hosts = provider("a", VCPU=4), provider("b", VCPU=3)
+    moves = moves_of(clouds.cloud(*hosts, servers={"large": "a 4"}))
+    moves.is_complete = False
+    for verdict in (stop.may_stop(moves, ["a"]), stop.largest(moves, ["a", "b"], 2)):
+        assert verdict.answer is Answer.UNKNOWN
+        assert verdict.reason.endswith("candidates for a server")
 
 
 def fit(
