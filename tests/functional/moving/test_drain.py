@@ -175,7 +175,10 @@ LOOK = (
     ": look for the guest on nova-new and nova-old ",
     "in nova's database",
 )
-OLDER = ("last (its hypervisor is older", "new (its hypervisor is older")
+OLDER = (
+    "last (its hypervisor is older", "new (its hypervisor is older",
+    f"; not live, but cold: openstack server migrate {S0}",
+)  # fmt: skip
 RESERVED = ["it has room, but what --keep reserves would be used"]
 BUSY = ["nova does not migrate it while its task is rebooting"]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Copies of a state."""
+"""Copies of a state, and its indexes."""
 
 from __future__ import annotations
 
@@ -44,3 +44,25 @@ def test_a_copy_and_its_original_change_independently(seed: int) -> None:
     base.apply(emptied(base, leaf))
     assert content(base) == after
     assert content(second) == before
+
+
+@pytest.mark.parametrize(
+    ("conditions", "expected"),
+    [
+        ([], True),
+        ([["a"]], True),
+        ([["none"]], False),
+        ([["a", "none"], ["b"]], True),
+        ([["a"], ["c"]], False),
+        ([["b", "c"], ["a", "c"], ["a", "b"]], True),
+        ([["a"], ["b"], ["c"]], False),
+    ],
+)
+def test_one_member_must_meet_each_condition(
+    conditions: list[list[str]], *, expected: bool
+) -> None:
+    index = state.Index()
+    for key, members in {"a": ["1", "2"], "b": ["2"], "c": ["3"]}.items():
+        for member in members:
+            index.add(key, member)
+    assert index.has_common_member(conditions) is expected
