@@ -25,7 +25,7 @@ from tests.support.clouds import read
 SOURCE, DESTINATION, OTHER = "cmp-1", "cmp-2", "cmp-3"
 HOSTS = (SOURCE, DESTINATION, OTHER)
 SERVER, MIGRATION = uuid_of("vm"), uuid_of("move")
-START, LATER = "2026-01-01T10:00:00Z", "2026-01-01T12:00:00Z"
+START = "2026-01-01T10:00:00Z"
 
 
 class Step(NamedTuple):
@@ -178,13 +178,14 @@ class Moving(NamedTuple):
 
 
 def hosts(*names: str, **fields: Any) -> testing.Cloud:
-    """A cloud of compute hosts without servers."""
-    return testing.Cloud().compute(*names, **{"traits": ["COMPUTE_NODE"], "VCPU": 64, **fields})
+    """A cloud of compute hosts, by default ``HOSTS``, without servers."""
+    options = {"traits": ["COMPUTE_NODE"], "VCPU": 64, **fields}
+    return testing.Cloud().compute(*(names or HOSTS), **options)
 
 
 @functools.cache
-def _read(names: tuple[str, ...]) -> Cloud:
-    return read.read(hosts(*names))
+def _hosts_read() -> Cloud:
+    return read.read(hosts())
 
 
 def reading(moves: list[Moving], base: Cloud | None = None) -> Cloud:
@@ -202,7 +203,7 @@ def reading(moves: list[Moving], base: Cloud | None = None) -> Cloud:
             if keys:
                 allocations[uuid_of(name)] = {uuid_of(ends[key]): {"VCPU": 1} for key in keys}
     return dataclasses.replace(
-        base or _read(HOSTS),
+        base or _hosts_read(),
         servers={item.uuid: item for item in servers},
         migrations={item.uuid: item for item in migrations},
         allocations=allocations,

@@ -204,7 +204,7 @@ CHANGES: dict[str, Callable[[testing.Cloud], testing.Cloud]] = {
 @functools.cache
 def changed(name: str) -> Cloud:
     """The hosts after a change."""
-    return read.read(CHANGES[name](moving_cloud.hosts(*moving_cloud.HOSTS)))
+    return read.read(CHANGES[name](moving_cloud.hosts()))
 
 
 @pytest.mark.parametrize("task", [None, "migrating"])

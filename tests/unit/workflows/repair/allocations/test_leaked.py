@@ -77,7 +77,7 @@ def test_a_failed_live_migration_waits_for_somebody_who_looks_for_the_guest() ->
 
 def test_a_vouched_host_gets_the_allocations_back_though_it_is_full() -> None:
     """What the migration holds on the source is free for the server."""
-    full = read.read(moving_cloud.hosts(*moving_cloud.HOSTS, VCPU=1))
+    full = read.read(moving_cloud.hosts(VCPU=1))
     vouched = dataclasses.replace(BROKEN.reading(full), trusts_nova=True)
     problems = findings(vouched)
     assert [item.code for item in problems] == ["leaked-move", "wrong-host"]

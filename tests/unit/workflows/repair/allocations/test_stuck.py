@@ -118,7 +118,7 @@ def test_a_server_whose_evacuation_failed_is_evacuated_again_or_started(
 ) -> None:
     view = View("evacuation", Step(status, None, "error", "s", "s", "", "s"))
     service = {"state": "up" if is_up else "down"}
-    base = read.read(moving_cloud.hosts(*moving_cloud.HOSTS, service=service))
+    base = read.read(moving_cloud.hosts(service=service))
     (finding,) = findings(view.reading(base))
     assert (finding.code, finding.hosts) == (stuck.STUCK_MOVE, (SOURCE, DESTINATION))
     assert finding.evidence.text.endswith(f"for 60 min: the server is in ERROR on {SOURCE}")

@@ -327,10 +327,6 @@ def test_change_has_nova_precondition() -> None:
     assert condition == Precondition(ServerState("nova-a", "a", "active", None, resources))
 
 
-def test_no_consumer_type_below_1_38() -> None:
-    assert "consumer_type" not in plans.after(only_change(plan_heal(vm(), consumer_type=None)))
-
-
 def test_same_snapshot_gives_same_plan() -> None:
     names = [f"{host}{number}" for host in "abc" for number in range(9)]
     first, other = Small(), Small()
