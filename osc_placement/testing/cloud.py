@@ -176,13 +176,9 @@ class Cloud:
 
     def delete_service(self, node: str) -> Self:
         """Nova has no service and no node of this name any more; the provider stays."""
-        for kind, gone in (
-            ("services", {"host": self._hosts[node]}),
-            ("hypervisors", {"id": uuid_of(node)}),
-        ):
-            self._nova[kind] = [
-                item for item in self._nova[kind] if not gone.items() <= item.items()
-            ]
+        gone = {"services": ("host", self._hosts[node]), "hypervisors": ("id", uuid_of(node))}
+        for kind, (field, value) in gone.items():
+            self._nova[kind] = [item for item in self._nova[kind] if item[field] != value]
         return self
 
     def cell_down(self, *nodes: str) -> Self:
@@ -194,9 +190,8 @@ class Cloud:
                     for key in item.keys() - shown.split():
                         del item[key]
                     item["status"] = "UNKNOWN"
-        self._nova["hypervisors"] = [
-            node for node in self._nova["hypervisors"] if node["service"]["host"] not in hosts
-        ]
+        listed = self._nova["hypervisors"]
+        self._nova["hypervisors"] = [it for it in listed if it["service"]["host"] not in hosts]
         return self
 
     def guest(self, name: str, node: str, vcpus: int = 1, **fields: Any) -> Self:
