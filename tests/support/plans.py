@@ -6,6 +6,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import pathlib
+from collections.abc import Mapping
 from typing import Any
 
 from osc_placement.client import api
@@ -71,11 +72,12 @@ def after(item: Item) -> dict[str, change.Value]:
     return {fact.key: fact.after for fact in registry.facts(item.kind, item.before, item.after)}
 
 
-def amounts(item: Item) -> dict[str, dict[str, Any]]:
-    """``{provider: {class: amount}}`` after a change of allocations."""
+def amounts(item: Item, names: Mapping[str, str] | None = None) -> dict[str, dict[str, Any]]:
+    """``{provider: {class: amount}}`` after a change of allocations; ``names`` are by UUID."""
     by_provider: dict[str, dict[str, Any]] = {}
     for key, value in after(item).items():
-        provider, _, resource_class = key.rpartition(":")
-        if isinstance(value, int) and provider:
+        uuid, _, resource_class = key.rpartition(":")
+        if isinstance(value, int) and uuid:
+            provider = names[uuid] if names else uuid
             by_provider.setdefault(provider, {})[resource_class] = value
     return by_provider

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import copy
 import string
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any, Self
 
 from osc_placement import testing
 from osc_placement.testing import uuid_of
 from osc_placement.workflows.repair.allocations import audit
-from osc_placement.workflows.repair.allocations.repair import AllocationFinding
 from tests.support import plans
 from tests.support.clouds import read
 
@@ -36,7 +35,7 @@ DELETED = {"vm_state": "deleted", "status": "DELETED"}
 
 
 class Small(testing.Cloud):
-    """The cloud without servers. An inventory is at least what is allocated, as in Placement."""
+    """The cloud without servers."""
 
     def __init__(self, *traits: str) -> None:
         """``traits`` are those of ``gone``."""
@@ -113,13 +112,8 @@ class Audited:
         self.findings = [item for item in findings if item.subject.uuid != uuid_of("gone")]
         self.codes = [str(item.code) for item in self.findings]
 
-    def repaired(self, findings: Iterable[AllocationFinding] | None = None) -> dict[str, Any]:
+    def repaired(self) -> dict[str, Any]:
         """``{consumer: its allocations after the repair}``, of consumers that change."""
         names = {**self.snapshot.provider_names, **CONSUMERS}
-        planned = audit.plan_repair(self.snapshot, self.findings if findings is None else findings)
-        return {
-            names[item.subject.uuid]: {
-                names[uuid]: parts for uuid, parts in plans.amounts(item).items()
-            }
-            for item in planned.changes
-        }
+        changes = audit.plan_repair(self.snapshot, self.findings).changes
+        return {names[item.subject.uuid]: plans.amounts(item, names) for item in changes}

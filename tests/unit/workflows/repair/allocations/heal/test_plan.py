@@ -374,10 +374,7 @@ def test_a_plan_lists_every_server_once_with_a_reason_and_exceeds_no_capacity(ki
         kept = {key: value for key, value in plans.before(item).items() if isinstance(value, int)}
         assert kept.items() <= plans.after(item).items()
     names = cloud.provider_names
-    after = {
-        item.subject.name: {names[uuid]: parts for uuid, parts in plans.amounts(item).items()}
-        for item in first.changes
-    }
+    after = {item.subject.name: plans.amounts(item, names) for item in first.changes}
     done = read.read(kit.after(**after))
     for uuid, resources in done.used.items():
         for name, used in resources.items():
