@@ -138,12 +138,14 @@ def _differing(one: allocation.Consumer, other: allocation.Consumer) -> str:
 def _skipped(
     snapshot: Cloud, decision: HealDecision, context: AuditContext
 ) -> Iterator[AllocationFinding]:
-    """A finding if the server needs allocations and has none, or if its build takes too long."""
+    """A finding if the server lacks allocations, or if its build takes too long."""
     server = decision.server
     move = move_of(snapshot, server)
     if move.moving == CELL_DOWN:
         return
-    if decision.before.allocations:
+    if decision.before.allocations and decision.refused:
+        yield _unknown(snapshot, server, _LACKS, decision.reason)
+    elif decision.before.allocations:
         building = AuditContext(context.now, _LONG_BUILD).too_young([server.updated])
         if move.moving == BUILDING and not building:
             allocations = repair.describe(snapshot, decision.before.allocations)

@@ -15,7 +15,7 @@ from osc_placement.model import inventory
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api
 from osc_placement.plan import apply, file, plan, result
-from osc_placement.workflows.repair.allocations import heal, preconditions
+from osc_placement.workflows.repair.allocations import audit, heal, preconditions
 from osc_placement.workflows.repair.allocations.heal_request import HealOptions, HealRequest
 from tests.support import embedded, fake_neutron, plans, scripted
 from tests.support.clouds import caching_scheduler
@@ -79,6 +79,27 @@ def test_server_without_port_allocation_keeps_the_rest() -> None:
     assert after.consumer_type == before.consumer_type
 
 
+@pytest.mark.parametrize(
+    ("cards", "code", "cause", "proposed"),
+    [
+        (1, "missing", "port-resources", f"{EGRESS}=1000, "),
+        (2, "unknown", "ambiguous", "skipped: ambiguous: it is on card"),
+    ],
+)
+def test_the_audit_finds_a_server_without_port_allocation(
+    cards: int, code: str, cause: str, proposed: str
+) -> None:
+    run = Run(cards, port("p", "vm-0001"))
+    deleted = {"GET /v2.1/servers/detail?all_tenants=1&deleted=true": {"servers": []}}
+    nova = nova_api.RecordedNova(run.cloud.answers | deleted, "")
+    request = audit.AuditRequest(only=frozenset({"missing", "unknown"}))
+    audited = audit.audit_cloud(run.client, nova, request, neutron=run.neutron)
+    (finding,) = (item for item in audited.findings if item.subject.name == "vm-0001")
+    assert (finding.code, finding.evidence.cause) == (code, cause)
+    assert finding.evidence.text == "it lacks resources that its ports request"
+    assert proposed in finding.proposed.text
+
+
 def test_request_groups_are_bound_one_by_one() -> None:
     groups = [
         {"id": uuid_of(name), "resources": {name: 1000}, "required": ["CUSTOM_PHYSNET_A"]}
@@ -115,6 +136,22 @@ def test_allocation_of_unbound_port_is_not_repeated() -> None:
     assert run.neutron.profile("p")["allocation"] == CARDS[1]
     assert run.held("vm-0003") == whole.allocations
     assert run.healed()["vm-0003"] == "unchanged"
+
+
+def test_a_port_that_lacks_a_group_leaves_the_others_to_the_next_port() -> None:
+    def requesting(name: str, *classes: str) -> dict[str, Any]:
+        groups = [
+            {"id": uuid_of(name + it), "resources": {it: 1000}, "required": []} for it in classes
+        ]
+        request = {"request_groups": groups, "same_subtree": []}
+        return port(name, "vm-0003", resource_request=request)
+
+    run = Run(1, requesting("p", *BANDWIDTH), requesting("q", EGRESS))
+    of_one = {HOST: USES, CARDS[0]: {EGRESS: 1000}}
+    run.client.write_allocations([dataclasses.replace(run.cloud.consumer(3), allocations=of_one)])
+    assert run.healed()["vm-0003"] == "applied"
+    both = {name: 1000 + 1000 * (name == EGRESS) for name in BANDWIDTH}
+    assert run.held("vm-0003") == {HOST: USES, CARDS[0]: both}
 
 
 def test_the_allocation_of_a_bound_port_counts_for_no_other_port() -> None:
