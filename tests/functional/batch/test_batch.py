@@ -73,6 +73,10 @@ TABLE = [
     # Full providers are missing from the candidates, from which the usages are read.
     Row(f"{AMEND} --all --resource VCPU:allocation_ratio=0.1 --dry-run", SAMPLE, 0, "skipped"),
     Row("placement status show", SAMPLE, 0, {**STATUS, "microversion": versions.MAXIMUM}),
+    Row("--os-placement-api-version 1.1 placement status show", SAMPLE, 0, {
+        "microversion": "1.1", "custom_traits": None, "custom_resource_classes": None}),
+    Row("--os-placement-api-version 1.1 placement status show --check", SAMPLE, 1, {
+        "checks": {OWNED: "warning: not checked: it needs 1.9"}}),
     *(Row(f"{at} placement status show --check", SAMPLE, 1,
           {**STATUS, "microversion": shown, "not_checked": ("nova-status",),
            "checks": {**SUCCESS, OWNED: (f"warning: {who} have the placeholder project:",)}})

@@ -90,10 +90,7 @@ def observe(
     )
     rules: dict[str, list[UnmetNeed]] = {}
     own_hosts = own_host.OwnHosts(having)
-    for uuid, case in of_servers.items():
-        if isinstance(case, str):
-            rules[uuid] = [UnmetNeed(Need.TRAIT, case, is_known=False)]
-            continue
+    for uuid, case in checked.items():
         root = nodes[uuid][1].uuid
         tree = {item.uuid for item in snapshot.trees.get(root, ())}
         tree |= {*snapshot.sharing.get(root, ())}

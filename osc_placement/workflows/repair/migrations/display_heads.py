@@ -29,7 +29,6 @@ CLASS = "VGPU_DISPLAY_HEAD"
 #: ``{number of heads: trait}``, the largest first: all that os-traits has.
 TRAITS = {count: f"HW_GPU_MAX_DISPLAY_HEADS_{count}" for count in (8, 6, 4, 2, 1)}
 
-_NO_HEADS = "a server cannot allocate any: max_unit {} and total {}"
 _HAS_OTHER = "it has the trait {} already"
 _NO_TRAIT = "it has no trait HW_GPU_MAX_DISPLAY_HEADS_* yet: run add_display_head_traits first"
 _IN_USE = f"{CLASS} has {{}} in use"
@@ -86,14 +85,14 @@ def decide_removal(snapshot: HeadSnapshot) -> plan.Plan:
     return dataclasses.replace(planned, existing=existing)
 
 
-def trait_of(offered: Inventory) -> str | None:
-    """The trait of a GPU with this inventory; None if a server can allocate no head.
+def trait_of(offered: Inventory) -> str:
+    """The trait of a GPU with this inventory.
 
     ``max_unit`` is what one server can have; without it (the API's default), the total. Between
     two traits the smaller one: a server must not get fewer heads than the trait promises.
     """
     most = min(offered.max_unit, offered.total)
-    return next((trait for count, trait in TRAITS.items() if count <= most), None)
+    return next(trait for count, trait in TRAITS.items() if count <= most)
 
 
 def _observe(client: api.Client, context: ReadContext) -> HeadSnapshot:
@@ -115,9 +114,6 @@ def _decide_trait(
 ) -> change.Change[Any] | change.Skipped:
     subject, kind = observed.subject, memberships.TRAITS.name
     trait, present = trait_of(offered), _names(observed)
-    if trait is None:
-        text = _NO_HEADS.format(offered.max_unit, offered.total)
-        return change.Skipped(kind, subject, reason=text, code=Code.INVALID_VALUE)
     if present and trait not in present:
         text = _HAS_OTHER.format(", ".join(present))
         return change.Skipped(kind, subject, reason=text, unchanged=True)

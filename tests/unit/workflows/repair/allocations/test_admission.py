@@ -140,6 +140,13 @@ def test_without_the_right_to_host_aggregates_audit_and_heal_say_what_is_not_che
         healed(nova, only_allowed=True)
 
 
+def test_heal_names_the_hosts_whose_servers_it_does_not_see() -> None:
+    nova = recorded()
+    for service in nova["GET /v2.1/os-services"]["services"][:1]:
+        service |= {"status": "UNKNOWN", "state": "unknown"}
+    assert any(f"{service['host']}: its cell is down" in note for note in healed(nova).notes)
+
+
 def test_a_zone_that_nova_does_not_show_is_no_proof() -> None:
     nova = recorded()
     for item in nova[SERVERS]["servers"]:

@@ -288,10 +288,6 @@ def test_the_trait_promises_no_more_heads_than_a_server_can_have(
     assert display_heads.trait_of(offered) == trait(heads)
 
 
-def test_no_trait_is_set_without_heads() -> None:
-    assert display_heads.trait_of(inventory.Inventory(total=0)) is None
-
-
 def test_traits_are_added_once_and_other_traits_stay() -> None:
     client = embedded.Client(
         [

@@ -266,6 +266,8 @@ def test_sev_es_guests_beside_snp_are_found(has_snp: bool) -> None:
     assert codes(kit) == ([("sev-es-with-snp", "h0")] if has_snp else [])
 
 
+GPU = "h0.example_0000:84:00.0"
+OWNERS = ("OWNER_CYBORG", "OWNER_NOVA")
 CONFIGURED = pci.PciConfiguration("nova.conf", tuple(pci.parse('{"address": "0000:90:00.0"}')))
 GPU = "h0.example_0000:84:00.0"
 
@@ -306,6 +308,24 @@ def test_other_devices_are_no_finding(
 def test_a_file_of_one_host_judges_its_devices() -> None:
     own = pci.PciConfiguration("nova.conf", (), host="h0")
     assert codes(with_device(), pci=own) == [("pci-device-out-of-spec", GPU)]
+
+
+@pytest.mark.parametrize(
+    ("other", "having", "found", "text"),
+    [
+        ("fpga_0000:84:00.0", (), "fpga_0000:84:00.0", f"nova offers the same device as {GPU}"),
+        ("fpga_0000:85:00.0", (), "", ""),
+        ("fpga", OWNERS, GPU, "it has the traits OWNER_CYBORG, OWNER_NOVA"),
+        ("fpga", OWNERS[:1], "", ""),
+    ],
+)
+def test_a_device_that_two_services_offer_is_found(
+    other: str, having: tuple[str, ...], found: str, text: str
+) -> None:
+    kit = cloud().child("h0.example", GPU, CUSTOM_FPGA=1, traits=[pci.MANAGED, *having])
+    listed = [*audit.find(read(kit.child("h0.example", other, CUSTOM_FPGA=1)))]
+    assert [(it.code, it.subject.name) for it in listed] == [("two-owners", found)] * bool(found)
+    assert all(it.evidence.text == text and it.hosts == ("h0",) for it in listed)
 
 
 DEVICE = {"PCI_DEVICE": inventory.Inventory(total=1, reserved=1)}

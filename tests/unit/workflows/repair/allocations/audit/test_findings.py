@@ -134,6 +134,8 @@ UNSURE: dict[str, tuple[Small, str]] = {
     "on a wrong host with a port": (
         vm().allocated(s={"b": USES, "nic": EGRESS}), "NET_BW_EGR_KILOBIT_PER_SEC"),
     "on a wrong host, and full": (vm(vcpus=99).allocated(s="c"), "no capacity on a: VCPU"),
+    "on a wrong host with a device of Cyborg": (
+        vm(**CYBORG).allocated(s={"c": CPUS}), "the resources of the device profile x"),
     "without anything, and full": (vm(vcpus=99), "no capacity on a: VCPU"),
     "lacking what its host has not": (
         vm(**CUSTOM).change("gone", CUSTOM_X=1).allocated(s="a"), "no inventory of CUSTOM_X"),

@@ -143,6 +143,19 @@ def test_repair_takes_two_requests_and_second_audit_finds_nothing(run: Run) -> N
     assert run.codes() == []
 
 
+def test_a_consumer_that_is_no_or_no_single_name_is_named(run: Run) -> None:
+    listed = run.cloud.answers["GET /v2.1/servers/detail"]["servers"]
+    for server in listed[:2]:
+        server["name"] = "twin"
+    with pytest.raises(errors.InvalidInput) as caught:
+        run.audited(consumers={"twin", "nobody"})
+    twins = ", ".join(server["id"] for server in listed[:2])
+    assert caught.value.reasons == (
+        "nova has no server or migration nobody, and Placement has no allocations of it",
+        f"nova has 2 servers with the name 'twin': {twins}",
+    )
+
+
 def test_server_that_nova_does_not_list_is_not_orphaned(run: Run) -> None:
     hidden = run.cloud.server(7)
     run.nova.hidden.append(hidden)

@@ -103,6 +103,10 @@ def test_what_else_is_uncertain_comes_after_the_alternatives() -> None:
     assert only_reason(plan_heal(on_two_disks(**HIDDEN).change("c", PCPU=4))).startswith(
         "ambiguous: it is on nfs-1 or nfs-2; the image may pin CPUs"
     )
+    kit = on_two_disks(extra_specs={"pci_passthrough:alias": "nic:1"})
+    assert only_reason(plan_heal(kit.change("c", CUSTOM_PCI_8086_154D=1))).startswith(
+        "ambiguous: it is on nfs-1 or nfs-2; only the host knows which PCI devices it has"
+    )
 
 
 @pytest.mark.parametrize("flavor", [WITH_GPU, GRANULAR])
@@ -138,9 +142,18 @@ def test_operator_decides_between_two_devices_and_plan_says_guessed(
     assert only_change(planned).reason.startswith(f"guessed ({how}): on c: ")
 
 
-def test_impossible_assignment_is_refused() -> None:
-    options = HealOptions(assigned={uuid_of("s"): frozenset({"gpu1"})})
-    assert "it cannot be on gpu1" in only_reason(plan_heal(with_gpus(0, 1), options=options))
+@pytest.mark.parametrize(
+    ("used", "assigned", "reason"),
+    [
+        (1, "gpu1", "it cannot be on gpu1, only on "),
+        (0, "c", "ambiguous: on c it is on gpu0 or gpu1 (assign more)"),
+    ],
+)
+def test_an_assignment_that_leaves_no_or_several_options_is_refused(
+    used: int, assigned: str, reason: str
+) -> None:
+    options = HealOptions(assigned={uuid_of("s"): frozenset({assigned})})
+    assert reason in only_reason(plan_heal(with_gpus(0, used), options=options))
 
 
 def test_guess_reduces_capacity_for_next_server() -> None:
@@ -192,6 +205,7 @@ def test_unsuitable_unit_is_reported() -> None:
         (vm(None, vm_state="error"), "it is on no host", False),
         (vm(None, vm_state="building"), "it is being built", False),
         (vm(vm_state="soft-delete", status="SOFT_DELETED"), "it is soft-deleted", False),
+        (vm(vcpus=0, ram=0, disk=0), "its flavor requests nothing", False),
         (vm().delete_service("a"), "nova lists no compute node a", True),
         (vm().cell_down("a"), "its cell is down", True),
         (vm(flavor={**SIZE, "ephemeral": 0, "swap": 0}), "nova hides extra_specs", True),
