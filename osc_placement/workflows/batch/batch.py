@@ -277,9 +277,8 @@ def _observe_traits(
     try:
         observed, unread = observe_members(client, memberships.TRAITS, chosen, names, context)
     except api_errors.ApiError as error:
-        if error.status != 400:
-            raise
-        _check_traits(client, names, removed)
+        if error.status == 400:
+            _check_traits(client, names, removed)
         raise
     if chosen.filters is None:
         had = {name for item in observed for name in item.has}

@@ -51,10 +51,18 @@ def at(maximum: str, *servers: Mapping[str, Any], **inventories: int) -> State:
     return State(cloud, answers, CONF)
 
 
+def with_images() -> State:
+    """Glance has an image that requires a virtual TPM, and one that requires nothing."""
+    state = at("2.100")
+    listed = [{"id": IMAGE, "name": "windows", "hw_tpm_version": "2.0"}, {"id": VM, "name": "any"}]
+    return state._replace(nova={**(state.nova or {}), "GET /v2/images": {"images": listed}})
+
+
 STATES = {
     "nova 31": at("2.100"),
     "nova 33": at("2.103"),
     "nova 34": at("2.104"),
+    "images": with_images(),
     "encrypted memory": at("2.100", MEM_ENCRYPTION_CONTEXT=1),
     "deleted flavor": at("2.100", {"flavor": DELETED, "image": {"id": IMAGE, "properties": {}}}),
     "volume": at("2.100", {}),
@@ -77,6 +85,9 @@ TABLE = [
     Row(f"{CHECK} --to 2025.2 --strict", "nova 31", 1, [..., SUCCESS]),
     Row(f"{CHECK} --to 2026.1 --from 2025.2", "nova 31", 1,
         [..., LOST, {"code": "step", "result": "success"}]),
+    Row(f"{CHECK} --to 2025.2", "images", 0, [..., {"code": "images", "result": "success"}]),
+    Row(f"{CHECK} --to 2026.1 --from 2025.2", "images", 1,
+        [..., {"code": "images", "result": "warning", "subjects": ["image windows"]}]),
     Row(f"{CHECK} --to 2026.2", "nova 31", 2, [..., LOST, {"code": "step", "result": "failure"}]),
     Row(f"{CHECK} --to 2026.2", "nova 33", 0, [..., SUCCESS]),
     Row(f"{CHECK} --to 2026.1 --from 2025.2", "deleted flavor", 1,

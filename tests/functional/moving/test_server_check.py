@@ -35,7 +35,17 @@ def four() -> testing.Cloud:
     return made.instance("build", "b", vcpus=3, task_state="rebuilding", **IMAGE)
 
 
+def sharing(*shares: str) -> State:
+    """A server on a host whose memory can be shared, and its shares of manila."""
+    made = testing.Cloud("nova-{}").compute("a", VCPU=8, traits=["COMPUTE_MEM_BACKING_FILE"])
+    listed = {"shares": [{"share_id": share} for share in shares]}
+    made.instance("web", "a", vcpus=3, **IMAGE)
+    return State(made, {f"GET /v2.1/servers/{WEB}/shares": listed})
+
+
 STATES = {
+    "share": sharing("one"),
+    "no share": sharing(),
     "four": four(),
     "one": web(),
     "hidden": State(
@@ -81,6 +91,9 @@ TABLE = [
     Row(f"{CHECK} --nova-release 32 db", "four", 0, [row("db")]),
     Row(f"{CHECK} --nova-release 32 {TPM.upper()}", "four", 0, [row("db")]),
     Row(CHECK, "one", 0, [{"server": WEB, "host": "nova-a", **ALL, "reasons": []}]),
+    Row(f"{CHECK} --nova-release 32", "share", 3, [
+        {"reasons": ["live, cold, evacuate: a share of manila is attached"]}]),
+    Row(f"{CHECK} --nova-release 32", "no share", 0, [ALL]),
     Row(CHECK, "hidden", 4, [
         {"server": TPM, **UNKNOWN, "reasons": [("its cell is down",)]}, {"server": WEB, **ALL}]),
     # The service of the source is that of nova now; an evacuation is checked as if it was down.

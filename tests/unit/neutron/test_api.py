@@ -16,6 +16,7 @@ import urllib3
 from osc_placement import errors
 from osc_placement.client import api_errors
 from osc_placement.neutron import api
+from tests.support.fake_neutron import FakeNeutron
 
 PATH = "/ports/p"
 
@@ -210,3 +211,14 @@ def test_a_field_of_an_agent_of_another_type_is_an_error_of_neutron(
     item = {"host": "a", "agent_type": "agent", "configurations": bandwidths, field: wrong}
     with pytest.raises(errors.PlacementError, match="neutron"):
         api.agents(neutron(item))
+
+
+def test_a_dry_run_changes_no_port_and_a_recording_refuses_as_a_run_would() -> None:
+    port = {"id": "p", "device_id": "s", "name": "web", "binding:profile": {}}
+    change = {"port": {"binding:profile": {"allocation": "card"}}}
+    neutron = FakeNeutron(port)
+    assert api.CopyOfNeutron(neutron).write(PATH, change, 4) == {"port": {**port, **change["port"]}}
+    assert neutron.ports == {"p": port}
+    recorded = api.RecordedNeutron({"GET /v2.0/ports": {"ports": [port]}}, "answers.json")
+    with pytest.raises(errors.PlacementError, match=r"answers.json is a recording and cannot"):
+        api.CopyOfNeutron(recorded).write(PATH, change, 4)

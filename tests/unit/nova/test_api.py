@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from osc_placement import errors, microversion, testing
+from osc_placement.client import service
 from osc_placement.nova import api, flavors, servers, values
 
 
@@ -227,3 +228,47 @@ def test_a_recorded_list_of_images_is_parsed_once_and_answers_for_each_image() -
     with pytest.raises(errors.NotKnown, match="no more"):
         flavors.image_of_server(flavors.glance_of(nova), "3")
     assert Bodies.reads == 1
+
+
+@pytest.mark.parametrize(
+    ("configured", "catalog", "has_nova"),
+    [
+        ({}, "http://nova", True),
+        ({}, None, False),
+        ({"compute_endpoint_override": "http://nova"}, None, True),
+        # Without a catalog, a request to nova shows the error.
+        ({}, RuntimeError("no catalog"), True),
+    ],
+)
+def test_a_cloud_has_nova_if_its_catalog_or_its_configuration_has_an_endpoint(
+    configured: dict[str, str], catalog: str | Exception | None, has_nova: bool
+) -> None:
+    def endpoint(service_type: str) -> str | None:
+        assert service_type == "compute"
+        if isinstance(catalog, Exception):
+            raise catalog
+        return catalog
+
+    config = types.SimpleNamespace(config=configured, get_endpoint_from_catalog=endpoint)
+    assert api.has_endpoint(types.SimpleNamespace(config=config)) is has_nova
+
+
+@pytest.mark.parametrize(
+    ("number", "text"),
+    [(0, "no image with the name or ID 'linux'"), (2, "2 images with the name 'linux'")],
+)
+def test_no_or_several_images_of_a_name_are_an_error(number: int, text: str) -> None:
+    class Glance:
+        def ask(self, path: str) -> Any:
+            if "?name=" not in path:
+                raise flavors.GlanceRefused(404, "no", url=path)
+            return {"images": [{"id": str(at), "name": "linux"} for at in range(number)]}
+
+    with pytest.raises(errors.InvalidInput, match=f"glance has {text}"):
+        flavors.image(Glance(), "linux")
+
+
+def test_a_page_without_entries_that_names_a_next_one_is_an_error() -> None:
+    body = {"servers": [], "servers_links": [{"rel": "next"}]}
+    with pytest.raises(errors.PlacementError, match="nova's listing /servers has a page without"):
+        service.next_marker("nova", "/servers", "servers", body, set())

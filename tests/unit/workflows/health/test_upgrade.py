@@ -6,13 +6,14 @@ from __future__ import annotations
 import dataclasses
 import json
 import random
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from osc_placement import errors, testing
 from osc_placement.engine import record, state
+from osc_placement.microversion import Microversion
 from osc_placement.model import inventory
 from osc_placement.model.candidate import CandidateQuery, RequestGroup
 from osc_placement.neutron import api as neutron_api
@@ -27,6 +28,7 @@ from osc_placement.workflows.cloud.hosts import HostSearch
 from osc_placement.workflows.health import health, upgrade, upgrade_checks, upgrade_requests
 from osc_placement.workflows.health.upgrade_checks import Outcome
 from osc_placement.workflows.health.upgrade_requests import ReleaseStep, Workload
+from osc_placement.workflows.repair import status
 from tests.support import embedded
 from tests.support.clouds import read
 
@@ -133,11 +135,20 @@ def test_both_releases_request_the_groups_of_a_device_profile(name: str, classes
     assert not any(it.new.requests[0].caveats.doubts for it in pairs)
 
 
-def test_the_hosts_that_a_flavor_loses_are_named_with_the_reason() -> None:
+@pytest.mark.parametrize(
+    ("traits_of", "result", "lost"),
+    [
+        ([("HW_CPU_X86_AMD_SEV",), ()], "warning", "flavor f loses 1 of 2 hosts (cmp-1)"),
+        ([(), ()], "failure", "flavor f loses its 2 hosts"),
+    ],
+)
+def test_the_hosts_that_a_flavor_loses_are_named_with_the_reason(
+    traits_of: Sequence[tuple[str, ...]], result: str, lost: str
+) -> None:
     """A trait of the present release that only the new release requires is not coming."""
     specs = {"hw:mem_encryption": "true"}
     image = {"hw_firmware_type": "uefi"}
-    base = hosts(("HW_CPU_X86_AMD_SEV",), ())
+    base = hosts(*traits_of)
     for uuid, item in base.providers.items():
         offered = {**item.inventories, CONTEXT: inventory.Inventory(4)}
         changed = record.ProviderRecord(
@@ -147,10 +158,8 @@ def test_the_hosts_that_a_flavor_loses_are_named_with_the_reason() -> None:
     names = {UUID.format(number): f"cmp-{number}" for number in range(2)}
     new = change(base, workload(specs, image), step(31, 32))
     outcome = upgrade_checks.workloads([new], names, "flavor")
-    assert outcome.result == "warning"
-    assert outcome.details[0].startswith(
-        "flavor f loses 1 of 2 hosts (cmp-1): nova 32 requires HW_CPU_X86_AMD_SEV"
-    )
+    assert outcome.result == result
+    assert outcome.details[0].startswith(f"{lost}: nova 32 requires HW_CPU_X86_AMD_SEV")
     only = change(hosts(("HW_CPU_X86_AMD_SEV",)), workload(specs, image), step(31, 32))
     assert not only.before
     assert not only.loses_all
@@ -312,6 +321,12 @@ def configured(
     return upgrade_checks.compute_options(TWO, ReleaseStep(27, new, options, compute))
 
 
+def placement(highest: int) -> Outcome:
+    versions = Microversion(1, 0), Microversion(1, highest)
+    observed = status.CloudStatus("here", versions, versions[1], False, 1, 1, 0, 0, ())
+    return upgrade_checks.placement_api(observed)
+
+
 def qemu(*versions: int, new: int = 31) -> Outcome:
     kit = testing.Cloud()
     for number, version in enumerate(versions):
@@ -328,6 +343,8 @@ IGB = "COMPUTE_NET_VIF_MODEL_IGB"
 @pytest.mark.parametrize(
     ("outcome", "result", "text"),
     [
+        (placement(36), "success", "1.0 to 1.36; nova needs 1.36"),
+        (placement(35), "failure", "1.35"),
         (upgrade_checks.step(step(31, 34)), "failure", "upgrade to nova 33 (2026.1) first"),
         (upgrade_checks.step(step(29, 33)), "failure", "upgrade to nova 31 (2025.1) first"),
         (upgrade_checks.step(step(31, 33)), "success", "nova 31"),
