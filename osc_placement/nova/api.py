@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from osc_placement import errors
-from osc_placement.client import api_errors, service, transport
+from osc_placement.client import service, transport
 from osc_placement.model import json_text, recording
 from osc_placement.nova import values
 
@@ -470,8 +470,8 @@ def collected(input_errors: errors.InputErrors) -> Iterator[None]:
     """
     try:
         yield
-    except api_errors.ApiError as error:
-        if error.status != 403:
+    except errors.PlacementError as error:
+        if getattr(error, "status", None) != 403:
             raise
         input_errors.add(missing(error))
 
@@ -481,7 +481,8 @@ def missing(error: errors.PlacementError) -> str:
 
     The log at -v has the request and its rule.
     """
-    if isinstance(error, service.ServiceRefused):
-        return service.missing_right(error.service)
+    # Also of a refusal that a recording has.
+    if name := getattr(error, "service", None):
+        return service.missing_right(name)
     LOG.info("placement refuses a request: %s", error)
     return service.missing_right("placement", "the role admin or service")

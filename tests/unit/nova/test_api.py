@@ -12,8 +12,10 @@ from typing import Any
 import pytest
 
 from osc_placement import errors, microversion, testing
-from osc_placement.client import service
-from osc_placement.nova import api, flavors, servers, values
+from osc_placement.client import api_errors, service
+from osc_placement.model import recording
+from osc_placement.neutron import api as neutron_api
+from osc_placement.nova import api, device_profiles, flavors, roles, servers, values
 
 
 def connection(status: int = 200, body: Any = None, error: Exception | None = None) -> Any:
@@ -272,3 +274,32 @@ def test_a_page_without_entries_that_names_a_next_one_is_an_error() -> None:
     body = {"servers": [], "servers_links": [{"rel": "next"}]}
     with pytest.raises(errors.PlacementError, match="nova's listing /servers has a page without"):
         service.next_marker("nova", "/servers", "servers", body, set())
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        api.NovaRefused(403, "no", url="/servers"),
+        api.NovaHides("nova hides the host", "/servers"),
+        flavors.GlanceRefused(403, "no", url="/images"),
+        neutron_api.NeutronRefused(403, "no", url="/ports"),
+        roles.KeystoneRefused(403, "no", url="/users"),
+        device_profiles.CyborgRefused(403, "no", url="/device_profiles"),
+        api_errors.from_status(403, "no"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_recording_says_which_service_refused_a_right(refused: errors.PlacementError) -> None:
+    kept: dict[str, Any] = {}
+
+    def refuse() -> Any:
+        raise refused
+
+    recording.keep_or_reason(kept.__setitem__, "key", refuse)
+    live, file = errors.InputErrors(), errors.InputErrors()
+    with api.collected(live):
+        refuse()
+    with api.collected(file):
+        recording.known(kept["key"])
+    assert file.reasons == live.reasons
+    assert len(live.reasons) == 1
