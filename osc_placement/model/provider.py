@@ -49,12 +49,6 @@ class ProviderTree:
             yield depth, provider
             pending.extend((depth + 1, child) for child in reversed(self.children(provider.uuid)))
 
-    def __len__(self) -> int:
-        return len(self._providers)
-
-    def __getitem__(self, uuid: str) -> Provider:
-        return self._providers[uuid]
-
 
 def by_uuid(providers: Iterable[Provider]) -> Mapping[str, Provider]:
     """``{uuid: Provider}``, in the order given."""

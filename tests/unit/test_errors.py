@@ -3,7 +3,10 @@
 
 from __future__ import annotations
 
+import importlib.util
 import logging
+import pathlib
+import sys
 
 import pytest
 
@@ -60,3 +63,33 @@ def test_the_error_of_a_document_with_many_faults_is_short() -> None:
     with pytest.raises(errors.InvalidInput, match=r"^moves\.yaml:2: ") as caught:
         yaml_lines.load("host: 1\n" * 2_000, "moves.yaml")
     assert len(str(caught.value)) <= LONGEST
+
+
+def test_wrong_input_comes_before_a_failure_that_follows_it() -> None:
+    collected = errors.InputErrors(["no host x"])
+    with pytest.raises(errors.InvalidInput, match="no host x"), collected.collected():
+        raise errors.PlacementError("nova does not answer")
+    alone = errors.InputErrors()
+    with pytest.raises(errors.PlacementError, match="nova does not"), alone.collected():
+        raise errors.PlacementError("nova does not answer")
+
+
+@pytest.mark.parametrize(
+    ("by", "command"),
+    [
+        ("pip", "/bin/python -m pip install 'osc-placement[serve]'"),
+        ("pipx", "pipx runpip {name} install 'osc-placement[serve]'"),
+        ("uv", "uv pip install --python /bin/python 'osc-placement[serve]'"),
+    ],
+)
+def test_a_missing_package_is_installed_as_the_client_was(
+    by: str, command: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    monkeypatch.setattr(sys, "executable", "/bin/python")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None if by == "uv" else object())
+    if by == "pipx":
+        (tmp_path / "pipx_metadata.json").touch()
+    with pytest.raises(errors.PlacementError) as caught, errors.needs_extra("serve", "a server"):
+        raise ModuleNotFoundError("no module", name="waitress")
+    assert f"run {command.format(name=tmp_path.name)}" in str(caught.value)

@@ -449,6 +449,8 @@ OWNERS = [
          "no compute host (0 of 2) can serve the request of nova 34 that requires OWNER_NOVA:"
          f" resources=VCPU:2,MEMORY_MB:16&required={AVX}&root_required=OWNER_NOVA,")),
     Row(f"{EXPLAIN} --flavor avx --filter owner", "no owner", 3),
+    Row(f"{LIST} --flavor avx", "no owner", 0,
+        "The request of nova 34 that requires OWNER_NOVA differs: add --filter owner"),
     # While one nova-compute is older, nova does not require it.
     Row(f"{EXPLAIN} --flavor avx", "one owner", 0,
         {"candidate": [{"host": "avx"}],

@@ -70,6 +70,9 @@ RECORDED = "--os-nova-recording 12-hosts"
 STATES = {
     "trait": State("12-hosts", before=[f"{TRAIT} {PLAN}"]),
     "trait of nine": State("12-hosts", before=[f"{AVX2} --allow standard-traits {ALL} {PLAN}"]),
+    "trait of all": State(
+        "12-hosts", before=[f"{AVX2.replace('000', '')} --allow standard-traits {ALL} {PLAN}"]
+    ),
     "all down": State("12-hosts", services_down(), before=[f"{RESERVED} {ALL} {PLAN}"]),
 }
 HOST = "cmp-0001.lab.example.org"
@@ -83,6 +86,8 @@ TABLE = [
     Row(SHOW, "trait", 0, "| name"),
     Row(f"{SHOW} --impact -f markdown {RECORDED}", "trait of nine", 0,
         ("| <code>t1.trait</code> | 11 → 2 |", "unchanged flavors</summary>")),
+    Row(f"{GATE} {RECORDED}", "trait of nine", 0),
+    Row(f"{GATE} {RECORDED}", "trait of all", 3, [..., {"flavor": "t1.trait", "hosts_after": 0}]),
     # A gate does not pass while no host is counted.
     Row(f"{GATE} -f markdown", "all down", 4, ("not counted: <code>", HOST)),
     Row(GATE, "all down", 4, [..., {"flavor": "m1.small", "not_counted": [..., DOWN]}]),

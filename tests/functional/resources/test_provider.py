@@ -25,6 +25,9 @@ STATES = {
         files={"hosts": "rack2-1\n"},
     ),
     "a node": Cloud().host("node", VCPU=8, traits=[SSD], aggregates=["rack"]),
+    "two nodes": Cloud()
+    .host("one", traits=["HW_NUMA_ROOT", GOLD])
+    .host("two", traits=["HW_NUMA_ROOT"]),
     "traits": Cloud().host("node", traits=[AVX, SSD, GOLD]),
     "a rack": Cloud().host("one", aggregates=["rack"]).host("two", aggregates=["rack"]),
     "a rack with traits": Cloud()
@@ -33,6 +36,7 @@ STATES = {
 }
 
 AT = "--os-placement-api-version"
+COMPARE = "resource provider trait compare"
 DELETE, LIST, SET, SHOW, UNSET, TRAIT, TREE = (
     *(f"resource provider {verb}" for verb in ("delete", "list", "set", "show", "unset")),
     "resource provider trait set",
@@ -110,8 +114,14 @@ TABLE = [
     Row("""resource class create CUSTOM_GOLD
             resource class list --long -f value""", "a node", 0, ("CUSTOM_GOLD", "GMT")),
     Row(f"{AT} 1.14 trait list --long", "traits", 1, "requires at least version 1.15"),
-    Row("resource provider trait compare --all --trait CUSTOM_G", "a node", 0,
+    Row(f"{COMPARE} --all --trait CUSTOM_G", "a node", 0,
         "None of the selected providers has a trait that matches CUSTOM_G "),
+    Row(f"{COMPARE} --all", "two nodes", 0, [
+        {"name": "one", GOLD: True, "HW_NUMA_ROOT": True},
+        {"name": "two", GOLD: False, "HW_NUMA_ROOT": True}]),
+    Row(f"{COMPARE} --all --differing", "two nodes", 0, (GOLD, Absent("HW_NUMA_ROOT"))),
+    Row(f"{COMPARE} --all --differing", "two nodes", 0, [{"name": "one", GOLD: True}, {}]),
+    Row("resource provider show one -f shell", "two nodes", 0, ('name="one"', 'generation="')),
 ]  # fmt: skip
 
 

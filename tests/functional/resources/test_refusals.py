@@ -58,6 +58,15 @@ ERRORS: dict[str, str | tuple[str, ...]] = {
         "reserved 5",
         "Inventory for 'VCPU'",
     ),
+    f"resource provider inventory set {NODE} --dry-run --resource VCPU=2147483648": (
+        "VCPU:total: 2147483648 is greater than the maximum of 2147483647"
+    ),
+    "resource provider trait add --trait CUSTOM_X --providers-from empty.txt": (
+        "--providers-from: empty.txt contains no provider"
+    ),
+    f"{CANDIDATES} --resource VCPU=1 --in-tree {NODE} --in-tree {OTHER}": (
+        "--in-tree is given twice for the unsuffixed group"
+    ),
     f"{CLAIM} --allocation x": ALLOCATION,
     CLAIM: "At least one resource allocation must be specified",
     f"{CLAIM} --allocation VCPU=1": ALLOCATION,
@@ -202,6 +211,8 @@ USAGE: dict[str, str] = {
     "placement allocation audit --max-percent 5": "--max-percent requires --repair",
     "placement allocation audit --repair --max-percent 101": "is not an integer from 0 to 100",
     "placement allocation heal --consumer-type instance": "'instance' is not a consumer type",
+    "placement aggregate mirror --ratios --prune": "--ratios: not allowed with argument --prune",
+    "placement plan show plan.json --fail-on flavor-lost": "--fail-on requires --impact",
     "placement migration run --max-count many": "argument --max-count",
     "placement reshape": "give a file of moves, or --to-tree",
     "placement reshape bad.yaml --to-tree bad.yaml": "give a file of moves, or --to-tree",
@@ -230,6 +241,7 @@ def test_a_wrong_command_line_is_refused(
 ) -> None:
     monkeypatch.setenv("OS_NOVA_RECORDING", "12-hosts")
     pathlib.Path("assign.json").write_text(json.dumps({"vm-1": "gpu0", SERVER: []}))
+    pathlib.Path("empty.txt").write_text("# none\n")
     pathlib.Path("moves.yaml").write_text("moves: [{from: a, resources: {VGPU: all}, to: b}]")
     pathlib.Path("bad.yaml").write_text(
         "meta: {schema_version: '1.0'}\nproviders: [{identification: {id: 1}}]"

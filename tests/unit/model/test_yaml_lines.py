@@ -62,3 +62,8 @@ def test_repeated_keys_are_refused_or_the_last_one_is_used() -> None:
 def test_dates_and_infinite_numbers_stay_text() -> None:
     data = yaml_lines.load("[2026-01-31, .inf, 2.0, 2.5, ~, yes, '7']", "f").data
     assert data == ["2026-01-31", ".inf", 2, 2.5, None, True, "7"]
+
+
+def test_a_part_that_is_missing_has_the_line_of_what_lacks_it() -> None:
+    data = yaml_lines.load("a: 1\nb:\n  c: 1\n", "file.yaml")
+    assert [data.line("b", "c"), data.line("b", "d", 0), data.line("e")] == [3, 2, 1]

@@ -180,3 +180,9 @@ def test_an_option_that_the_client_has_itself_stays() -> None:
 def test_the_command_group_does_not_depend_on_the_version() -> None:
     assert plugin.API_VERSION_OPTION.replace("os_", "", 1) != "placement_api_version"
     assert plugin.DEFAULT_API_VERSION in plugin.API_VERSIONS
+
+
+@pytest.mark.parametrize("text", ["soon", "0", "-1", "inf", "nan"])
+def test_a_timeout_is_a_positive_number_of_seconds(text: str) -> None:
+    with pytest.raises(argparse.ArgumentError, match=f"'{text}' is not a positive number of sec"):
+        parse(f"--os-placement-timeout={text}")
