@@ -79,7 +79,8 @@ openstack allocation candidate list \\
                 latest.query, limit=parsed_args.limit
             )
             client = connected(self, [latest.query], optional)
-            self.summary = _notes(latest, others)
+            for note in _notes(latest, others):
+                self.write_note(note)
         else:
             client, request = of_options(self, options, optional)
         candidates = client.list_allocation_candidates(request)

@@ -195,6 +195,11 @@ STATES = {
         nova(nodes={"avx": {"hypervisor_type": "ironic"}}),
     ),
     "no trait": State(cloud(traits=()), nova()),
+    "nova 29 or 30": State(
+        cloud(traits=["COMPUTE_SECURITY_TPM_2_0", "COMPUTE_SECURITY_TPM_TIS"]),
+        nova([flavor("tpm", 2, hw__tpm_version="2.0")])
+        | {"GET /v2.1/": {"version": {"version": "2.96"}}},
+    ),
     "no owner": owners(),
     "one owner": owners("plain"),
     "owners": owners("plain", "avx"),
@@ -451,6 +456,10 @@ OWNERS = [
     Row(f"{EXPLAIN} --flavor avx --filter owner", "no owner", 3),
     Row(f"{LIST} --flavor avx", "no owner", 0,
         "The request of nova 34 that requires OWNER_NOVA differs: add --filter owner"),
+    Row(f"{LIST} --flavor tpm", "nova 29 or 30", 0, [{"resource provider": uuid_of("avx")}],
+        (f"Assumed: {IMAGE}", "The request of nova 29 differs: add --nova-release 29")),
+    Row(f"{LIST} --flavor pinned", "VCPU and PCPU", 0, [{"resource provider": uuid_of("avx")}],
+        "Note: nova also asks with VCPU in place of PCPU"),
     # While one nova-compute is older, nova does not require it.
     Row(f"{EXPLAIN} --flavor avx", "one owner", 0,
         {"candidate": [{"host": "avx"}],
