@@ -67,6 +67,17 @@ def test_server_gets_allocation_for_its_port_and_the_binding() -> None:
     assert run.healed()["vm-0003"] == "unchanged"
 
 
+def test_a_dry_run_of_a_plan_file_shows_the_binding_and_writes_none(tmp_path: pathlib.Path) -> None:
+    run = Run(1, port("p", "vm-0003"))
+    made = run.planned().stamped(run.client, "heal").plan
+    writes = run.client.writes
+    check = preconditions.NovaPreconditions(run.nova)
+    options = apply.Options(dry_run=True, check_precondition=check, neutron=run.neutron)
+    report = plans.apply_file(run.client, made, tmp_path / "plan.json", options)
+    assert {item.subject.name: str(item.status) for item in report.results}["vm-0003"] == "planned"
+    assert (run.neutron.writes, run.client.writes) == (0, writes)
+
+
 def test_server_without_port_allocation_keeps_the_rest() -> None:
     run = Run(1, port("p", "vm-0001"))
     before = run.client.show_allocations(uuid_of("vm-0001"))
