@@ -120,9 +120,18 @@ def test_a_document_is_not_loaded_into_a_database_with_records(
     assert exported(capsys, "--database", database) == before
 
 
-def test_an_address_beyond_loopback_needs_an_option(capsys: Capture) -> None:
-    assert run.main(["--host", "0.0.0.0", "--port", "0"]) == 1
-    assert "--allow-remote-noauth" in capsys.readouterr().err
+@pytest.mark.parametrize(
+    ("host", "is_loopback"),
+    [("0.0.0.0", False), ("::", False), ("example.org", False), ("localhost", True), ("::1", True)],
+)
+def test_an_address_beyond_loopback_needs_an_option(
+    host: str, capsys: Capture, *, is_loopback: bool
+) -> None:
+    words = ["--host", host, "--export", "-"]
+    assert run.main(words) == (0 if is_loopback else 1)
+    assert ("--allow-remote-noauth" in capsys.readouterr().err) != is_loopback
+    assert run.main([*words, "--allow-remote-noauth"]) == 0
+    assert ("warning: without authentication" in capsys.readouterr().err) != is_loopback
 
 
 def test_the_version_is_printed(capsys: Capture) -> None:
