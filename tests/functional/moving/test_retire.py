@@ -111,6 +111,10 @@ STATES = {
         new_alone().host("nova-old.example.org", VCPU=8, traits=[NODE]),
         nova.answers(services=[nova.service("nova-new"), nova.service("nova-old")]),
     ),
+    "planned": State(
+        cloud().node("old").delete_service("old").flavor("small", ram=0),
+        before=[f"{RETIRE} --dry-run --plan-out plan.json"],
+    ),
     "in a host aggregate": State(
         cloud().node("old", "old").aggregate("az1", ["old"]).delete_service("old")
     ),
@@ -133,6 +137,8 @@ TABLE = [
         "code": "undiscovered-host", "reason": ("nova-manage cell_v2 discover_hosts",)}],
         unchanged=True),
     Row(f"{RETIRED} {uuid_of('old')}", "down", 6, [{"name": "nova-old", "code": "service-status"}]),
+    Row("placement plan show plan.json --impact", "planned", 0, [
+        {"flavor": "small", "hosts_before": 1, "hosts_after": 1, "fits_after": 8}]),
     Row(f"{RETIRE} --dry-run", "in a host aggregate", 0, "openstack aggregate remove host az1 old"),
 ]
 # fmt: on

@@ -73,6 +73,13 @@ STATES = {
     "trait of all": State(
         "12-hosts", before=[f"{AVX2.replace('000', '')} --allow standard-traits {ALL} {PLAN}"]
     ),
+    "refused flavor": State(
+        testing.Cloud("nova-{}")
+        .compute("one", "two", VCPU=4, MEMORY_MB=64)
+        .flavor("ok", ram=16)
+        .flavor("wrong", ram=16, extra_specs={"hw:tpm_version": "9"}),
+        before=[f"resource provider inventory amend one --resource VCPU:reserved=3 {PLAN}"],
+    ),
     "all down": State("12-hosts", services_down(), before=[f"{RESERVED} {ALL} {PLAN}"]),
 }
 HOST = "cmp-0001.lab.example.org"
@@ -88,6 +95,9 @@ TABLE = [
         ("| <code>t1.trait</code> | 11 → 2 |", "unchanged flavors</summary>")),
     Row(f"{GATE} {RECORDED}", "trait of nine", 0),
     Row(f"{GATE} {RECORDED}", "trait of all", 3, [..., {"flavor": "t1.trait", "hosts_after": 0}]),
+    Row(f"{SHOW} --impact", "refused flavor", 0, [
+        {"flavor": "ok", "fits_before": 8, "fits_after": 5},
+        {"flavor": "wrong", "refused": ("hw:tpm_version=9 is not one of 1.2, 2.0",)}]),
     # A gate does not pass while no host is counted.
     Row(f"{GATE} -f markdown", "all down", 4, ("not counted: <code>", HOST)),
     Row(GATE, "all down", 4, [..., {"flavor": "m1.small", "not_counted": [..., DOWN]}]),

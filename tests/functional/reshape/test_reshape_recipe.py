@@ -37,6 +37,12 @@ TABLE = [
     Row(f"{RECIPE} sev cn1 --model sev=1 --model amd-sev=x --model amd-sev=0", "node", 1,
         ("--model sev: the models are amd-sev,", "'x' is not a number of servers",
          "--model amd-sev: given more than once")),
+    Row(f"{RECIPE} sev cn1 --model amd-sev=5", "node", 1,
+        f"cn1 has 15 {CONTEXT} and the models 5: a reshape moves resources and keeps their sum"),
+    Row(f"{RECIPE} vgpu cn1 {DEVICES} --trait {A}", "node", 1,
+        f"--trait {A}: must be of the form <name>=<value>"),
+    Row(f"{RECIPE} replace-host cn1 cn1_{B}", "nova", 1,
+        f"cn1_{B} is not a compute node: it has a parent"),
     Row(f"{RECIPE} sev cn2", "node", 1, f"cn2 itself has no {CONTEXT}"),
     Row(f"{RECIPE} pci cn1 --device gpu0=CUSTOM_GPU:2 --device 0000:81:00.0=2"
         " --as VGPU=10de:1eb8", "node", 1,

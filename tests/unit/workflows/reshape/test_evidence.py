@@ -114,6 +114,8 @@ def test_a_virtual_function_becomes_its_physical_function() -> None:
     found = read(with_parts(devices), FUNCTION, PCI_DEVICE, reader=evidence.pci_devices)
     assert found == [(SERVER, PF), (SERVER, "0000:81:00.0")]
     assert read(with_parts(devices), reader=evidence.pci_devices)[0] == (SERVER, VF)
+    odd = devices.replace("0x0000", "any", 1)
+    assert read(with_parts(odd), reader=evidence.pci_devices)[0] == (SERVER, "any:0x83:0x00:0x1")
 
 
 @pytest.mark.parametrize(

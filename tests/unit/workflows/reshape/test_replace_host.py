@@ -89,6 +89,13 @@ def test_an_existing_empty_provider_replaces_the_old_one() -> None:
     assert held(after, "b") == {"empty": {"VCPU": 2, "VGPU": 3, "SRIOV_NET_VF": 1}}
 
 
+def test_a_node_on_another_host_needs_its_host_aggregates() -> None:
+    nodes = (values.ComputeNode(uuid_of("cn1"), "cn1", "host0"), *nova_state().nodes)
+    state = nova_state(nodes=nodes)
+    recipe = replace_host.plan_replacement(cloud(), state, request_for("cn2", host="host1"))
+    assert "host1 is not host0: run openstack aggregate add host" in " ".join(recipe.head)
+
+
 def service(**fields: Any) -> dict[str, values.ComputeService]:
     stopped = values.ComputeService("host1", is_up=False, is_enabled=False)
     return {"host1": dataclasses.replace(stopped, **fields)}
@@ -150,9 +157,10 @@ def test_the_commands_for_a_host_can_be_pasted() -> None:
 
 
 def test_allocations_on_both_providers_are_refused() -> None:
-    both = {**CONSUMERS, "a": {"cn1": {"VCPU": 1}, "cn9": {"VCPU": 1}}}
+    both = {**CONSUMERS, "a": {"cn1": {"VCPU": 1}, "cn9": {"VCPU": 1}}, "d": {"cn9": {"VCPU": 1}}}
     before = cloud_builder.snapshot_of(cloud_builder.state(PROVIDERS, both, TRAITS), "cn1", "cn9")
     request = request_for("cn9", "cn9", before)
     text = "\n".join(problems(replace_host.plan_replacement, before, nova_state(), request))
-    assert "already has allocations on cn9, as after an evacuation" in text
+    assert text.count("already has allocations on cn9, as after an evacuation") == 1
+    assert uuid_of("d") not in text
     assert "with allocations: the inventories of cn1 would be counted twice" in text
