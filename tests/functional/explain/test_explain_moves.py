@@ -85,6 +85,7 @@ STATES = {
     "no room": state(),
     "repaired": state()._replace(before=[f"{AUDIT} --allow=recorded-nova"]),
     "in doubt": state("error", **{f"{LISTED}?uuid={DELETED}": {"servers": [AWAY]}}),
+    "live migration failed": state("error", of="web"),
     "room on a": state(totals={"a": 10})._replace(
         files={"nova.conf": "[DEFAULT]\nallow_resize_to_same_host = true\n"}
     ),
@@ -162,6 +163,12 @@ TABLE = [
     Row(f"{MOVE} --to-host nova-b", "equal", 0, ON_B),
     Row(MOVE, "newer", 0, ON_B),
     Row(f"{MOVE} --to-host nova-b", "newer", 0, ON_B),
+    # The operator has looked for the guest.
+    Row(f"placement allocation audit --consumer={SERVER} --consumer={MIGRATION}",
+        "live migration failed", 0, [{"code": "unknown", "action": "find-guest"}]),
+    Row(f"placement allocation audit --repair --allow=recorded-nova --allow=claimed-host"
+        f" --consumer={SERVER} --consumer={MIGRATION}", "live migration failed", 9,
+        [{"code": "leaked-move", "uuid": MIGRATION, "status": "applied"}]),
     # Migrations that nova does not list make a yes unknown.
     Row(MOVE, "no migrations", 3),
     Row(MOVE, "room, no migrations", 4, {**ON_B, "not-checked": [{"text": UNREAD}]}),
