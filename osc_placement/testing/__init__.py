@@ -3,6 +3,7 @@
 
 * ``LoopbackPlacement`` and ``InProcessPlacement``: a Placement on a port, or without a socket;
 * ``Cloud()``: its content; ``sample_cloud("12-hosts")``: that of a sample cloud;
+* ``random_cloud(random.Random(seed))``: a random one; ``shrink``: the part of it that still fails;
 * ``traffic``: the requests it received, faults, and changes between a read and a write;
 * ``RecordedServices``: nova and neutron with the recorded responses of a sample cloud;
 * ``pytest_plugin``: pytest fixtures, which pytest loads where this package is installed.
@@ -25,6 +26,7 @@ from osc_placement.samples.sample import (
 if TYPE_CHECKING:
     from osc_placement.server.store.errors import DocumentInvalid, StoreError
     from osc_placement.testing.cloud import Cloud, uuid_of
+    from osc_placement.testing.random_clouds import random_cloud, shrink
     from osc_placement.testing.service import (
         InProcessPlacement,
         LoopbackPlacement,
@@ -39,9 +41,11 @@ __all__ = [
     "RecordedServices",
     "StoreError",
     "UnknownSample",
+    "random_cloud",
     "sample_cloud",
     "sample_cloud_names",
     "sample_nova",
+    "shrink",
     "uuid_of",
 ]
 
@@ -49,6 +53,8 @@ __all__ = [
 _MODULES = {
     "Cloud": "testing.cloud",
     "uuid_of": "testing.cloud",
+    "random_cloud": "testing.random_clouds",
+    "shrink": "testing.random_clouds",
     "DocumentInvalid": "server.store.errors",
     "StoreError": "server.store.errors",
     "InProcessPlacement": "testing.service",

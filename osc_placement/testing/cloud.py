@@ -1,33 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Placement's state as a document, which a test writes in a few lines.
 
-A document is what ``osc-placement-server --load`` reads and ``--export`` writes::
-
-    {
-        "custom_resource_classes": ["CUSTOM_FPGA"],
-        "custom_traits": ["CUSTOM_FAST"],
-        "providers": {
-            UUID: {
-                "name": "h1",                   # unique
-                "parent": None,                 # the UUID of another provider
-                "root": UUID,                   # of the tree
-                "generation": 0,
-                "inventories": {"VCPU": {"total": 8, "reserved": 0, "allocation_ratio": 1.0,
-                                         "min_unit": 1, "max_unit": 8, "step_size": 1}},
-                "traits": ["CUSTOM_FAST"],
-                "aggregates": [UUID],
-            }
-        },
-        "consumers": {
-            UUID: {
-                "allocations": {PROVIDER UUID: {"VCPU": 2}},
-                "generation": 1,
-                "project": "p",
-                "user": "u",
-                "type": "INSTANCE",             # "unknown": a consumer without a type
-            }
-        },
-    }
+A document is what ``osc-placement-server --load`` reads; the page about this kit lists its keys.
 
 ``Cloud`` builds one; ``complete`` fills in what a document leaves out. A ``Cloud`` may have nova's
 half too: ``nova()`` is the recording that ``RecordedServices`` and ``--os-nova-recording`` read.
@@ -35,6 +9,7 @@ half too: ``nova()`` is the recording that ``RecordedServices`` and ``--os-nova-
 
 from __future__ import annotations
 
+import copy
 import uuid as uuid_module
 from collections.abc import Iterable, Mapping
 from typing import Any, Self
@@ -83,7 +58,7 @@ class Cloud:
 
     def __init__(self, host_name: str = "{}") -> None:
         self._host_name = host_name
-        self._document: dict[str, Any] = {"providers": {}, "consumers": {}}
+        self._document: dict[str, Any] = copy.deepcopy(dict(_EMPTY))
         self._hosts: dict[str, str] = {}
         self._nova: dict[str, list[dict[str, Any]]] = {name: [] for name in nova.PATHS}
 
@@ -218,6 +193,11 @@ class Cloud:
         listed = self._nova["aggregates"]
         listed.append(nova.aggregate(len(listed) + 1, name, uuid_of(name), hosts, **metadata))
         return self
+
+    @property
+    def parts(self) -> dict[str, Any]:
+        """The tables of the document and nova's listings, to change them in place."""
+        return {**self._document, **self._nova}
 
     def nova(self) -> dict[str, Any]:
         """Nova's answers, ``{"GET /v2.1/os-services": body}``."""

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from osc_placement import errors, microversion, server
+from osc_placement import errors, microversion, server, testing
 from osc_placement.client import api, api_errors, wsgi
 from osc_placement.engine import record, standard, state
 from osc_placement.model import candidate, constraint
@@ -27,7 +27,7 @@ from osc_placement.nova import api as nova_api
 from osc_placement.plan import plan
 from osc_placement.scheduling import nova_options
 from osc_placement.scheduling.server_hosts import ServerHosts
-from osc_placement.testing import nova as nova_kit, service
+from osc_placement.testing import service
 from osc_placement.workflows.batch import mirror
 from osc_placement.workflows.capacity import show
 from osc_placement.workflows.cloud import compute_nodes, nova_servers
@@ -43,9 +43,7 @@ from osc_placement.workflows.repair.providers import (
     observe as providers_observe,
 )
 from osc_placement.workflows.snapshot import replay, save
-from tests.support import embedded
-from tests.support.candidates import cloud_builder, comparison, explained
-from tests.support.clouds import compute_services
+from tests.support.candidates import cloud_builder, clouds, comparison, explained
 from tests.support.peer import target as targets
 
 pytestmark = [pytest.mark.seeds(5, long=60), pytest.mark.timeout(120)]
@@ -90,66 +88,9 @@ def snapshot_of(client: api.Client) -> Iterator[api.Client]:
         yield copy.at(client.microversion)
 
 
-def servers_of(draw: random.Random, base: state.CloudState, roots: list[str]) -> Mapping[str, Any]:
-    """Servers and migrations for most consumers, some where they hold nothing; aggregates."""
-    listed, moves = [], []
-    hosts = [f"nova-{number}" for number in range(len(roots))]
-    uuids = [uuid for uuid in base.consumers if draw.random() < 0.7]
-    holders = [uuid for uuid in base.consumers if uuid not in uuids]
-    for uuid in [*uuids, *(embedded.uuid_of(f"server {number}") for number in range(3))]:
-        own = [
-            base.providers[provider].root_uuid
-            for provider in getattr(base.consumers.get(uuid), "allocations", ())
-        ]
-        at = (
-            roots.index(draw.choice(own))
-            if own and draw.random() < 0.7
-            else draw.randrange(len(roots))
-        )
-        host = {"host": hosts[at], "node": roots[at]}
-        if draw.random() < 0.2:
-            target = draw.randrange(len(roots))
-            ends = {"source_compute": hosts[target], "source_node": roots[target]}
-            # Without a time, no text counts the minutes since then.
-            ends |= {"dest_compute": hosts[at], "dest_node": roots[at]}
-            kind = draw.choice(["live-migration", "migration", "evacuation"])
-            status = draw.choice(["accepted", "running", "finished", "done", "error", "completed"])
-            own_uuid = holders.pop() if holders else embedded.uuid_of(f"move {uuid}")
-            state = {"migration_type": kind, "status": status}
-            moves.append(nova_kit.migration(own_uuid, uuid, **state, **ends))
-        owner = {
-            "project": draw.choice(["p", "project"]),
-            "user": draw.choice(["u", "user"]),
-        }
-        listed.append(nova_kit.server(uuid, name=uuid[-2:], vcpus=3, **host, **owner))
-    aggregates = [
-        nova_kit.aggregate(number, f"a{number}", uuid, draw.sample(hosts, min(2, len(hosts))))
-        for number, uuid in enumerate([*base.with_aggregate, embedded.uuid_of("aggregate")])
-    ]
-    answers = {"servers": listed, "deleted servers": [], "migrations": moves}
-    return nova_kit.answers(aggregates=aggregates, **answers)
-
-
-def nova_of(
-    draw: random.Random, roots: list[str], base: state.CloudState | None = None
-) -> nova_api.RecordedNova:
-    """Hosts in random states, and some flavors with traits; with ``base`` its servers too."""
-    flavors = [
-        nova_kit.flavor(
-            f"f{number}",
-            vcpus=draw.randint(1, 4),
-            ram=draw.randint(1, 8),
-            disk=draw.randint(0, 4),
-            extra_specs=draw.choice(({}, {}, {"trait:HW_CPU_X86_AVX": "required"})),
-        )
-        for number in range(QUERIES)
-    ]
-    empty = dict.fromkeys(("aggregates", "servers", "migrations", "server_groups"), ())
-    answers = {
-        **nova_kit.answers(flavors=flavors, **empty),
-        **(servers_of(draw, base, roots) if base is not None else {}),
-    }
-    return compute_services.nova(compute_services.draw_states(draw, roots), **answers)
+def nova_of(cloud: testing.Cloud) -> nova_api.RecordedNova:
+    """Nova's half, with servers for most consumers, some where they have no allocations."""
+    return nova_api.RecordedNova(cloud.nova(), "a test")
 
 
 def questions(
@@ -287,13 +228,13 @@ def test_every_source_gives_the_same_answer(
     record_property: Callable[[str, object], None],
 ) -> None:
     draw = random.Random(f"sources {seed}")
-    base = cloud_builder.draw_state(draw)
+    cloud = testing.random_cloud(draw)
+    base = clouds.state_of(cloud)
     if seed % 2:
         base = without_sharing(base)
     shares = base.with_trait[standard.SHARING_TRAIT]
     compared = answered_with_error = 0
-    roots = [*base.tree]
-    nova = nova_of(draw, roots)
+    nova = nova_of(cloud)
     real = None if shares else real_placement
     with sources(base, str(tmp_path / "cloud.sqlite"), real) as clients:
         for name, question in questions(draw, base, nova):
@@ -313,9 +254,9 @@ def test_every_source_has_the_same_findings_and_repairs(
 ) -> None:
     """A copy without owners is left out: nothing is repaired on it."""
     draw = random.Random(f"repairs {seed}")
-    base = cloud_builder.draw_state(draw)
+    cloud = testing.random_cloud(draw)
+    base, nova = clouds.state_of(cloud), nova_of(cloud)
     roots = [*base.tree]
-    nova = nova_of(draw, roots, base)
     real = None if base.with_trait[standard.SHARING_TRAIT] else real_placement
     with sources(base, str(tmp_path / "cloud.sqlite"), real) as clients:
         for name, question in repairs(nova, draw.sample(roots, min(2, len(roots)))):

@@ -62,7 +62,7 @@ def test_the_page_about_openstack_placement_in_process_shows_the_real_output(
 def test_the_tests_of_the_page_about_testing_pass(tmp_path: pathlib.Path) -> None:
     text = (guide.DOCS / "testing.rst").read_text()
     blocks = re.findall(r"^\.\. code-block:: python\n\n((?:    .*\n|\n)+)", text, re.M)
-    assert len(blocks) == 8
+    assert len(blocks) == 9
     for number, block in enumerate(blocks):
         (tmp_path / f"test_{number}.py").write_text(textwrap.dedent(block))
     options = ["-p", "no:cacheprovider", "--strict-markers", "-W", "error"]

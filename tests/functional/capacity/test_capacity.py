@@ -12,8 +12,7 @@ import pytest
 from osc_placement import microversion, testing
 from osc_placement.search import placing
 from osc_placement.workflows.capacity import count
-from tests.support.candidates import cloud_builder, comparison
-from tests.support.capacity import brute_force
+from tests.support.candidates import cloud_builder, clouds, comparison
 from tests.support.peer import fixtures, target as targets
 from tests.support.peer.shell import OpenStack
 from tests.support.rows import Row, State, hosts as compute_hosts, table
@@ -222,7 +221,7 @@ def test_a_random_cloud_takes_the_counted_requests(
     target = real_placement
     target.reset()
     draw = random.Random(f"claims {number}")
-    base = brute_force.small_state(draw)
+    base = clouds.draw_state(draw, small=True)
     roots = [each for each, found in base.providers.items() if found.root_uuid == each]
     comparison.seed(base, target)
     request = cloud_builder.draw_query(draw, base, microversion.MAXIMUM)

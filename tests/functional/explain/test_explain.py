@@ -15,7 +15,7 @@ from osc_placement.model import candidate, constraint
 from osc_placement.testing.cloud import uuid_of
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.explain import changes, commands as explain_commands, explain
-from tests.support.candidates import cloud_builder, comparison, explained
+from tests.support.candidates import cloud_builder, clouds, comparison, explained
 from tests.support.peer import fixtures, target as targets
 from tests.support.peer.shell import OpenStack
 from tests.support.rows import Absent, Row, State, table
@@ -94,7 +94,7 @@ class RandomCloud:
         assert isinstance(openstack.target, targets.RealPlacement)
         self.openstack, self.target = openstack, openstack.target
         self.draw = random.Random(f"explain a service {seed}")
-        self.base = cloud_builder.draw_state(self.draw)
+        self.base = clouds.draw_state(self.draw)
         self._name = f"explain-{seed}"
         self.reset()
         self.client = self.target.client()

@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from osc_placement import testing
 from osc_placement.engine import state
-from osc_placement.testing import nova
 from osc_placement.workflows.cloud.hosts import hosts_of
 from osc_placement.workflows.moving import document
 from tests.support.candidates import clouds, comparison
@@ -44,17 +44,12 @@ def body(allocations: Mapping[str, Any], generation: int | None) -> dict[str, An
 
 def recording(base: state.CloudState, on_hosts: Mapping[str, str]) -> Sequence[str]:
     """The options with nova's answers; ``on_hosts`` is ``{server: its host}``."""
-    services, nodes = [], []
+    cloud = testing.Cloud("nova-{}")
     for root in hosts_of(base):
-        name = base.providers[root].name
-        services.append(nova.service(f"nova-{name}"))
-        nodes.append(nova.node(root, name, f"nova-{name}"))
-    servers = [
-        nova.server(uuid, vcpus=3, host=f"nova-{host}", node=host)
-        for uuid, host in on_hosts.items()
-    ]
-    listings = {"services": services, "hypervisors": nodes, "servers": servers, "flavors": []}
-    return nova_recording(nova.answers(**listings))
+        cloud.node(base.providers[root].name)
+    for server, host in on_hosts.items():
+        cloud.instance(server, host, id=server, vcpus=3)
+    return nova_recording(cloud.nova())
 
 
 def begin(target: targets.Target, move: Mapping[str, Any]) -> str:
@@ -95,8 +90,7 @@ class Cloud(NamedTuple):
 def cloud(seed: int, request: pytest.FixtureRequest, target: targets.Target) -> Cloud:
     """A random cloud of the seed and of the test, in the service."""
     draw = random.Random(f"{request.function.__name__} {seed}")
-    kinds = (drains.draw_pools, drains.draw_flat, drains.draw_cloud)
-    base = draw.choice(kinds)(draw)
+    base = drains.draw_cloud(draw, draw.choice(drains.SHAPES))
     comparison.seed(base, target)
     on_hosts = {item.uuid: base.providers[item.root_uuid].name for item in drains.placed(base)}
     return Cloud(draw, base, on_hosts)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small random clouds and queries, dense enough that rules interact.
+"""Small random queries, dense enough that rules interact; for ``testing.random_cloud``.
 
 All choices come from a ``random.Random``, seeded or controlled by hypothesis.
 """
@@ -9,110 +9,16 @@ from __future__ import annotations
 import dataclasses
 import random
 import urllib.parse
-import uuid
 
 from osc_placement import microversion
 from osc_placement.client import query as queries
-from osc_placement.engine import record, standard, state
-from osc_placement.model import candidate, inventory
+from osc_placement.engine import standard, state
+from osc_placement.model import candidate
+from osc_placement.testing import random_clouds, uuid_of
+from osc_placement.testing.random_clouds import CLASSES, TRAITS
 
-CLASSES = ("VCPU", "MEMORY_MB", "DISK_GB", "CUSTOM_X")
-TRAITS = ("CUSTOM_T1", "CUSTOM_T2", "CUSTOM_T3", "HW_NUMA_ROOT")
 UNKNOWN = "00000000-0000-4000-8000-0000000000ff"
-AGGREGATES = tuple(str(uuid.UUID(int=0xA0 + n, version=4)) for n in range(3))
-
-
-def draw_state(draw: random.Random) -> state.CloudState:
-    """A few trees; some share resources, some are partly used."""
-    providers: dict[str, record.ProviderRecord] = {}
-    plain = draw.random() < 0.5
-    for number in range(draw.randint(1, 4)):
-        sharing = number > 0 and draw.random() < 0.4
-        _add_tree(draw, providers, number, sharing)
-    if plain:
-        for provider in providers.values():
-            providers[provider.uuid] = dataclasses.replace(
-                provider, inventories=_plain(provider.inventories)
-            )
-    base = state.CloudState()
-    base.apply(
-        record.Changes(
-            providers,
-            traits={name: 0.0 for name in TRAITS if name.startswith("CUSTOM_")},
-            resource_classes={name: 0.0 for name in CLASSES if name.startswith("CUSTOM_")},
-        )
-    )
-    base.apply(record.Changes(consumers=_draw_consumers(draw, base)))
-    return base
-
-
-def _plain(inventories: inventory.Inventories) -> inventory.Inventories:
-    """Enough capacity for most requests, so that other rules decide."""
-    return {name: inventory.Inventory(offer.total + 4) for name, offer in inventories.items()}
-
-
-def _uuid(draw: random.Random) -> str:
-    return str(uuid.UUID(int=draw.getrandbits(128), version=4))
-
-
-def _add_tree(
-    draw: random.Random, providers: dict[str, record.ProviderRecord], number: int, sharing: bool
-) -> None:
-    root = _draw_provider(draw, f"p{number}", None, sharing)
-    tree = [root]
-    if not sharing or draw.random() < 0.1:
-        for child in range(draw.choice((0, 0, 1, 2, 3, 4))):
-            parent = draw.choice(tree)
-            shares = draw.random() < 0.04
-            tree.append(_draw_provider(draw, f"{parent.name}.{child}", parent, shares))
-    providers.update((provider.uuid, provider) for provider in tree)
-
-
-def _draw_provider(
-    draw: random.Random, name: str, parent: record.ProviderRecord | None, sharing: bool
-) -> record.ProviderRecord:
-    own = _uuid(draw)
-    traits = [trait for trait in TRAITS if draw.random() < 0.25]
-    classes = [name for name in CLASSES if draw.random() < (0.35 if sharing else 0.5)]
-    return record.ProviderRecord(
-        own,
-        name,
-        root_uuid=parent.root_uuid if parent else own,
-        parent_uuid=parent.uuid if parent else None,
-        inventories={name: _draw_inventory(draw) for name in classes},
-        traits=frozenset([*traits, standard.SHARING_TRAIT] if sharing else traits),
-        aggregates=tuple(name for name in AGGREGATES if draw.random() < (0.5 if sharing else 0.25)),
-    )
-
-
-def _draw_inventory(draw: random.Random) -> inventory.Inventory:
-    total = draw.choice((2, 4, 4, 8, 8, 16))
-    return inventory.Inventory(
-        total,
-        reserved=draw.choice((0, 0, 0, 0, 1, total)),
-        min_unit=draw.choice((1, 1, 1, 1, 2)),
-        max_unit=draw.choice((total, total, 2, 3, 1000)),
-        step_size=draw.choice((1, 1, 1, 1, 2)),
-        allocation_ratio=draw.choice((1.0, 1.0, 1.5, 0.5, 4.0)),
-    )
-
-
-def _draw_consumers(
-    draw: random.Random, base: state.CloudState
-) -> dict[str, record.ConsumerRecord | None]:
-    consumers: dict[str, record.ConsumerRecord | None] = {}
-    for provider in base.providers.values():
-        amounts = {
-            name: amount
-            for name, offer in provider.inventories.items()
-            if draw.random() < 0.25
-            and offer.suits_units(amount := draw.randint(1, 4))
-            and offer.has_room(0, amount)
-        }
-        if amounts:
-            own = _uuid(draw)
-            consumers[own] = record.ConsumerRecord(own, 1, "p", "u", {provider.uuid: amounts})
-    return consumers
+AGGREGATES = tuple(map(uuid_of, random_clouds.AGGREGATES))
 
 
 def draw_version(draw: random.Random) -> microversion.Microversion:

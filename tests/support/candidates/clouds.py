@@ -1,15 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Small clouds for tests: the uuid of a provider is its name; and queries on them."""
+"""Small clouds for tests: the uuid of a provider is its name; random ones; and queries on them."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from osc_placement import testing
 from osc_placement.engine import record, standard, state
 from osc_placement.engine.candidates import search as candidate_search
 from osc_placement.model import allocation as model, candidate, inventory
+from osc_placement.server.store import document
+from osc_placement.testing import random_clouds
 
 SHARES = standard.SHARING_TRAIT
 #: Who uses what is used.
@@ -60,6 +64,20 @@ def cloud(
     }
     base.apply(record.Changes(records, consumers))
     return base
+
+
+def state_of(cloud: testing.Cloud) -> state.CloudState:
+    """Placement's half of a cloud."""
+    base = state.CloudState()
+    base.apply(document.load_document(cloud.document(), now=0.0))
+    return base
+
+
+def draw_state(
+    draw: random.Random, shape: random_clouds.Shape = "trees", *, small: bool = False
+) -> state.CloudState:
+    """Placement's half of a random cloud."""
+    return state_of(testing.random_cloud(draw, shape, small=small))
 
 
 def _allocations_of(place: str | model.Allocations) -> model.Allocations:

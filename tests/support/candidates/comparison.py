@@ -14,7 +14,7 @@ from osc_placement.engine import record, standard, state
 from osc_placement.engine.candidates import search as candidate_search
 from osc_placement.model import candidate
 from osc_placement.server.store import document
-from tests.support.candidates import cloud_builder, oracle
+from tests.support.candidates import cloud_builder, clouds, oracle
 from tests.support.peer import loading, target as targets
 
 #: Allocations and, from 1.34, mappings; see ``oracle.Answer``.
@@ -48,7 +48,7 @@ class Answer:
 def draw_cases(seed: int, queries: int) -> tuple[state.CloudState, Iterator[Case]]:
     """A cloud and cases on it."""
     draw = random.Random(seed)
-    base = cloud_builder.draw_state(draw)
+    base = clouds.draw_state(draw)
     return base, _draw_cases(draw, base, f"{seed}", queries)
 
 

@@ -7,53 +7,30 @@ Each claim is a write of the engine, with its checks.
 from __future__ import annotations
 
 import collections
-import dataclasses
 import functools
 import itertools
 import random
 import uuid
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-from osc_placement.engine import allocation, draft, record, state
+from osc_placement.engine import allocation, draft, state
 from osc_placement.engine.candidates import forest as forests, plans, search
 from osc_placement.microversion import MAXIMUM
-from osc_placement.model import allocation as model, candidate, inventory
-from osc_placement.testing import uuid_of
-from tests.support.candidates import cloud_builder
+from osc_placement.model import allocation as model, candidate
+from osc_placement.workflows.cloud.hosts import hosts_of
+from tests.support.candidates import cloud_builder, clouds
 
 Allowed = Callable[[candidate.Candidate], bool]
-DrawState = Callable[[random.Random], state.CloudState]
 #: ``{((provider UUID, resource class), amount)}``
 Usage = frozenset[tuple[tuple[str, str], int]]
 
 
-def small_state(draw: random.Random) -> state.CloudState:
-    """A cloud of ``cloud_builder`` with little capacity, so that brute force ends."""
-    base = cloud_builder.draw_state(draw)
-    small = state.CloudState()
-    providers = {
-        own: dataclasses.replace(
-            provider,
-            inventories={
-                name: inventory.Inventory(
-                    draw.choice((1, 2, 3, 4)), max_unit=offer.max_unit, step_size=offer.step_size
-                )
-                for name, offer in provider.inventories.items()
-            },
-        )
-        for own, provider in base.providers.items()
-    }
-    small.apply(
-        record.Changes(providers, traits=base.traits, resource_classes=base.resource_classes)
-    )
-    return small
-
-
 def cloud_with_servers(
-    draw: random.Random, count: int, draw_state: DrawState = small_state
+    draw: random.Random, count: int, *, small: bool = True
 ) -> tuple[state.CloudState, list[candidate.CandidateQuery]]:
-    """A cloud with a few claimed requests, and the queries, so many, that they are of."""
-    base = draw_state(draw)
+    """A cloud of hosts with a few claimed requests, and the queries, so many, that they are of."""
+    drawn = (clouds.draw_state(draw, small=small) for _ in itertools.count())
+    base = next(filter(hosts_of, drawn))
     queries = [cloud_builder.draw_query(draw, base, MAXIMUM) for _ in range(count)]
     return with_servers(draw, base, queries), queries
 
@@ -104,19 +81,6 @@ def written(base: state.CloudState, claimed: Mapping[str, model.Allocations]) ->
     after = base.copy()
     after.apply(changed.changes())
     return after
-
-
-def filled(
-    draw: random.Random,
-    base: state.CloudState,
-    number: int,
-    draw_request: Callable[[], candidate.CandidateQuery],
-) -> state.CloudState:
-    """The cloud with so many random requests, each where it fits."""
-    for at in range(number):
-        if possible := list(claims(base, draw_request())):
-            base = claim(base, uuid_of(f"s{at}"), draw.choice(possible))
-    return base
 
 
 #: Usages of a cloud after which ``most`` gives up: some seconds.

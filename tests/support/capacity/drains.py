@@ -7,7 +7,6 @@ Each claim is a write of the engine, with its checks.
 from __future__ import annotations
 
 import dataclasses
-import itertools
 import random
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from types import MappingProxyType
@@ -21,13 +20,13 @@ from osc_placement.nova import values
 from osc_placement.nova.values import ServerGroup
 from osc_placement.scheduling.case import Way
 from osc_placement.search import placing
-from osc_placement.testing import uuid_of
+from osc_placement.testing import random_clouds
 from osc_placement.workflows.cloud import servers
 from osc_placement.workflows.cloud.host_verdicts import HostAnswers, HostVerdicts
 from osc_placement.workflows.cloud.hosts import hosts_of
 from osc_placement.workflows.moving import places as capacity_moves, steps
 from tests.support.candidates import cloud_builder, clouds
-from tests.support.candidates.clouds import group, provider, query
+from tests.support.candidates.clouds import provider
 from tests.support.capacity import brute_force, cases
 
 
@@ -308,6 +307,16 @@ def least(
     return None
 
 
+SHAPES: tuple[random_clouds.Shape, ...] = ("trees", "pools", "flat")
+
+
+def draw_cloud(draw: random.Random, shape: random_clouds.Shape = "trees") -> state.CloudState:
+    """A cloud with little capacity and some servers."""
+    if shape != "trees":
+        return clouds.draw_state(draw, shape)
+    return brute_force.cloud_with_servers(draw, 6)[0]
+
+
 POLICIES = ("affinity", "anti-affinity", "anti-affinity")
 
 
@@ -330,8 +339,8 @@ def draw_with_nova(
     draw: random.Random,
 ) -> tuple[state.CloudState, list[servers.PlacedServer], dict[str, ServerGroup], Hypervisors]:
     """A cloud, its servers with conditions of nova for some, server groups, and hypervisors."""
-    kind = draw.choice(("trees", "pools", "flat"))
-    base = {"trees": draw_cloud, "pools": draw_pools, "flat": draw_flat}[kind](draw)
+    kind = draw.choice(SHAPES)
+    base = draw_cloud(draw, kind)
     queries = {
         own: cloud_builder.draw_query(draw, base, microversion.MAXIMUM)
         for own in sorted(base.consumers)
@@ -369,45 +378,6 @@ def draw_hypervisors(draw: random.Random, base: state.CloudState) -> Hypervisors
     return Hypervisors(
         {root: (draw.choice(kinds), draw.choice(versions)) for root in hosts_of(base)},
         frozenset(own for own in sorted(base.consumers) if draw.random() < 0.7),
-    )
-
-
-def draw_flat(draw: random.Random) -> state.CloudState:
-    """Three to six hosts with one class."""
-    base = clouds.cloud(
-        *(provider(uuid_of(f"h{n}"), VCPU=draw.randint(2, 7)) for n in range(draw.randint(3, 6)))
-    )
-    return brute_force.filled(
-        draw, base, draw.randint(2, 7), lambda: query(group(VCPU=draw.randint(1, 4)))
-    )
-
-
-def draw_cloud(draw: random.Random) -> state.CloudState:
-    """A cloud with at least one host."""
-    with_hosts = filter(hosts_of, map(brute_force.small_state, itertools.repeat(draw)))
-    return brute_force.cloud_with_servers(draw, 6, lambda _: next(with_hosts))[0]
-
-
-def draw_pools(draw: random.Random) -> state.CloudState:
-    """Hosts in one or two of three small shared pools, so that the order decides."""
-    names = [uuid_of(f"A{n}") for n in range(3)]
-    pools = [
-        provider(uuid_of(f"pool of {name}"), traits=clouds.SHARES, aggregates=name, DISK_GB=amount)
-        for name, amount in zip(names, draw.choices(range(4, 8), k=3), strict=True)
-    ]
-    hosts = [
-        provider(
-            uuid_of(f"h{n}"),
-            aggregates=" ".join(draw.sample(names, draw.randint(1, 2))),
-            VCPU=draw.randint(2, 4),
-        )
-        for n in range(draw.randint(2, 6))
-    ]
-    return brute_force.filled(
-        draw,
-        clouds.cloud(*pools, *hosts),
-        draw.randint(2, 7),
-        lambda: query(group(VCPU=1, DISK_GB=draw.randint(1, 3))),
     )
 
 

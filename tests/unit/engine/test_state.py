@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from osc_placement.engine import record, state
-from tests.support.candidates import cloud_builder
+from tests.support.candidates import clouds
 
 
 def content(base: state.CloudState) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def emptied(base: state.CloudState, uuid: str) -> record.Changes:
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_copy_and_its_original_change_independently(seed: int) -> None:
-    base = cloud_builder.draw_state(random.Random(f"copy {seed}"))
+    base = clouds.draw_state(random.Random(f"copy {seed}"))
     leaf = next(uuid for uuid in base.providers if not base.children[uuid])
     before = content(base)
     first, second = base.copy(), base.copy()

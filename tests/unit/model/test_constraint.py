@@ -48,7 +48,7 @@ def test_each_constraint_is_a_parameter_of_the_query() -> None:
 @pytest.mark.seeds(100, long=1000)
 def test_a_query_without_a_constraint_has_the_others(seed: int) -> None:
     draw = random.Random(seed)
-    base = cloud_builder.draw_state(draw)
+    base = clouds.draw_state(draw)
     query = cloud_builder.draw_query(draw, base, cloud_builder.draw_version(draw))
     conditions = constraint.constraints_of(query)
     assert constraint.without(query, []) == query

@@ -17,14 +17,14 @@ from osc_placement.engine.candidates import (
     tree,
 )
 from osc_placement.model.candidate import CandidateQuery
-from tests.support.candidates import cloud_builder, oracle
+from tests.support.candidates import cloud_builder, clouds, oracle
 
 #: A cloud and three queries, drawn in a way that hypothesis can shrink.
 DRAWS = st.randoms(use_true_random=False)
 
 
 def draw(steered: random.Random) -> tuple[state.CloudState, list[CandidateQuery]]:
-    base = cloud_builder.draw_state(steered)
+    base = clouds.draw_state(steered)
     versions = [cloud_builder.draw_version(steered) for _ in range(3)]
     return base, [cloud_builder.draw_query(steered, base, version) for version in versions]
 

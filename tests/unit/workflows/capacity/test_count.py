@@ -33,7 +33,7 @@ def total(base: state.CloudState, *groups: object, **binding: object) -> count.C
 @pytest.mark.seeds(30, long=1000)
 def test_the_count_equals_brute_force(seed: int) -> None:
     draw = random.Random(f"count {seed}")
-    base = brute_force.small_state(draw)
+    base = clouds.draw_state(draw, small=True)
     roots = [*base.tree]
     for _ in range(3):
         request = cloud_builder.draw_query(draw, base, microversion.MAXIMUM)
@@ -51,7 +51,7 @@ def test_the_count_equals_brute_force(seed: int) -> None:
 @pytest.mark.seeds(30, long=1000)
 def test_without_some_trees_only_the_others_count(seed: int) -> None:
     draw = random.Random(f"without {seed}")
-    base = brute_force.small_state(draw)
+    base = clouds.draw_state(draw, small=True)
     request = cloud_builder.draw_query(draw, base, microversion.MAXIMUM)
     roots = [*base.tree]
     left_out = set(draw.sample(roots, draw.randint(1, len(roots))))
@@ -71,7 +71,7 @@ def test_without_some_trees_only_the_others_count(seed: int) -> None:
 @pytest.mark.seeds(30, long=600)
 def test_only_hosts_that_the_compute_filter_accepts_count(seed: int) -> None:
     draw = random.Random(f"services {seed}")
-    base = brute_force.small_state(draw)
+    base = clouds.draw_state(draw, small=True)
     request = cloud_builder.draw_query(draw, base, microversion.MAXIMUM)
     if not any(request_group.resources for request_group in request.groups):
         return

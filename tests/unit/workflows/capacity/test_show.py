@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import itertools
 import random
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
@@ -75,7 +74,7 @@ def test_a_service_is_counted_as_its_database_and_by_brute_force(
     seed: int, placement: service.InProcessPlacement
 ) -> None:
     draw = random.Random(f"capacity of a service {seed}")
-    base = brute_force.small_state(draw)
+    base = clouds.draw_state(draw, small=True)
     explained.seed(placement, base)
     file, live = clients(placement)
     for _ in range(3):
@@ -103,7 +102,7 @@ def test_a_part_by_aggregate_has_what_the_request_with_member_of_has(
 ) -> None:
     """Also of providers that share with its hosts, in one or in several aggregates."""
     draw = random.Random(f"parts {seed}")
-    base = brute_force.small_state(draw)
+    base = clouds.draw_state(draw, small=True)
     explained.seed(placement, base)
     file, _ = clients(placement)
     for _ in range(4):
@@ -225,8 +224,7 @@ def test_added_hosts_give_what_a_cloud_with_them_has(
     seed: int, placement: service.InProcessPlacement
 ) -> None:
     draw = random.Random(f"purchase {seed}")
-    with_hosts = filter(hosts_of, map(brute_force.small_state, itertools.repeat(draw)))
-    base, queries = brute_force.cloud_with_servers(draw, 4, lambda _: next(with_hosts))
+    base, queries = brute_force.cloud_with_servers(draw, 4)
     explained.seed(placement, base)
     file, live = clients(placement)
     root, number = draw.choice(hosts_of(base)), draw.randint(1, 3)
@@ -279,7 +277,7 @@ def test_added_hosts_are_in_service_whatever_the_one_is_that_they_are_like() -> 
 @pytest.mark.seeds(8, long=300)
 def test_a_part_has_the_hosts_of_nova(seed: int, placement: service.InProcessPlacement) -> None:
     draw = random.Random(f"hosts of nova {seed}")
-    base = brute_force.small_state(draw)
+    base = clouds.draw_state(draw, small=True)
     explained.seed(placement, base)
     file, live = clients(placement)
     roots = [root for root in base.tree if draw.random() < 0.8]

@@ -29,7 +29,7 @@ def test_the_records_of_a_service_answer_as_its_database(
     seed: int, placement: service.InProcessPlacement
 ) -> None:
     draw = random.Random(f"observe {seed}")
-    base = cloud_builder.draw_state(draw)
+    base = clouds.draw_state(draw)
     client = explained.seeded(placement, base)
     queries = [cloud_builder.draw_query(draw, base, VERSION) for _ in range(5)]
     read = observe.CloudReader(client, CONTEXT).read(queries)

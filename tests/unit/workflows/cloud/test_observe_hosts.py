@@ -7,18 +7,11 @@ import random
 
 import pytest
 
-from osc_placement.engine import state
 from osc_placement.testing import service
 from osc_placement.workflows.cloud.hosts import hosts_of
 from osc_placement.workflows.moving import stop_hosts
-from tests.support.candidates import cloud_builder, explained
+from tests.support.candidates import explained
 from tests.support.capacity import brute_force
-
-
-def draw_servers(draw: random.Random) -> state.CloudState:
-    """A few trees, some with sharing providers, unusual units and full providers, and servers."""
-    draw_state = draw.choice((brute_force.small_state, cloud_builder.draw_state))
-    return brute_force.cloud_with_servers(draw, 6, draw_state)[0]
 
 
 @pytest.mark.seeds(40, long=1000)
@@ -26,10 +19,8 @@ def test_a_service_and_its_database_give_the_same_answer(
     seed: int, placement: service.InProcessPlacement
 ) -> None:
     draw = random.Random(f"host check {seed}")
-    base = draw_servers(draw)
+    base, _ = brute_force.cloud_with_servers(draw, 6, small=draw.random() < 0.5)
     names = [base.providers[root].name for root in hosts_of(base)]
-    if not names:
-        return
     chosen = draw.sample(names, draw.randint(1, min(3, len(names))))
     most = draw.choice((None, None, 1, 2))
     request = stop_hosts.StopRequest(chosen, most=most, only_placement=True)

@@ -19,7 +19,7 @@ from osc_placement.workflows.cloud import facts, rehearsal, source
 from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.cloud.context import ReadContext
 from tests.support import embedded
-from tests.support.candidates import cloud_builder, explained
+from tests.support.candidates import clouds, explained
 
 INVENTORIES = "GET /resource_providers/{}/inventories"
 SEEDS = range(20)
@@ -61,7 +61,7 @@ def everything(client: api.Client, seed: int) -> Mapping[str, Any]:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_records_and_a_service_have_the_same_facts(seed: int) -> None:
-    base = cloud_builder.draw_state(random.Random(seed))
+    base = clouds.draw_state(random.Random(seed))
     with service.InProcessPlacement() as placement:
         explained.seed(placement, base)
         app, over_api = placement.app, placement.client()

@@ -119,7 +119,7 @@ def test_wide_requests_and_a_complete_reading_give_the_same_answers(
         queries = [draw_request(draw) for _ in range(3)]
     else:
         # Nested and sharing, with traits, aggregates and several groups.
-        base = cloud_builder.draw_state(draw)
+        base = clouds.draw_state(draw)
         queries = [cloud_builder.draw_query(draw, base, VERSION) for _ in range(2)]
     client = as_service(placement, base)
     short = answers(client, queries)

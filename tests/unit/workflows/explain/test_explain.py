@@ -46,7 +46,7 @@ class Cloud:
 
     def __init__(self, placement: service.InProcessPlacement, seed: object) -> None:
         self.draw = random.Random(f"explain {seed}")
-        self.base = cloud_builder.draw_state(self.draw)
+        self.base = clouds.draw_state(self.draw)
         explained.seed(placement, self.base)
         self.file = placement.client(VERSION)
         self.service = placement.client(VERSION)

@@ -235,7 +235,7 @@ def test_the_hosts_of_random_flavors_are_those_of_brute_force(
     seed: int, placement: service.InProcessPlacement
 ) -> None:
     draw = random.Random(f"audit {seed}")
-    base = cloud_builder.draw_state(draw)
+    base = clouds.draw_state(draw)
     nova = recorded(**drawn_flavors(draw))
     client = explained.seeded(placement, base)
     whole = audited(client, nova, roots=base.tree)
@@ -257,7 +257,7 @@ def test_only_hosts_that_the_compute_filter_accepts_are_hosts_of_a_flavor(
     seed: int, placement: service.InProcessPlacement
 ) -> None:
     draw = random.Random(f"audit services {seed}")
-    base = cloud_builder.draw_state(draw)
+    base = clouds.draw_state(draw)
     nova = recorded(**drawn_flavors(draw))
     roots = [*base.tree]
     states = compute_services.draw_states(draw, roots)

@@ -156,8 +156,7 @@ def check(
 @pytest.mark.seeds(15, long=400)
 def test_the_most_hosts_are_emptied_in_the_fewest_legs(failures: int, seed: int) -> None:
     draw = random.Random(f"legs {failures} {seed}")
-    draw_cloud = draw.choice((drains.draw_pools, drains.draw_flat, drains.draw_flat))
-    base = drains.draw_flat(draw) if failures else draw_cloud(draw)
+    base = clouds.draw_state(draw, "flat" if failures else draw.choice(("pools", "flat", "flat")))
     groups = drains.draw_groups(draw, base) if draw.random() < 0.4 else {}
     hosts = hosts_of(base)
     roots = draw.sample(hosts, draw.randint(1, len(hosts)))

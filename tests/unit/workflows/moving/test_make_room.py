@@ -61,15 +61,10 @@ def test_room_is_made_in_flat_clouds_and_in_shared_pools() -> None:
     for seed in range(60):
         draw = random.Random(f"flat room {seed}")
         if seed % 2:
-            base = drains.draw_pools(draw)
+            base = clouds.draw_state(draw, "pools")
             candidate_query = query(group(VCPU=1, DISK_GB=draw.randint(2, 4)))
         else:
-            names = "abcd"[: draw.randint(2, 4)]
-            base = clouds.cloud(*(provider(name, VCPU=draw.randint(4, 6)) for name in names))
-            number = draw.randint(3, 6)
-            base = brute_force.filled(
-                draw, base, number, lambda draw=draw: query(group(VCPU=draw.randint(1, 3)))
-            )
+            base = clouds.draw_state(draw, "flat")
             candidate_query = query(group(VCPU=draw.randint(3, 5)))
         numbers.append(check(base, candidate_query, draw.choice((1, 1, 2)), 3))
     assert {-1, 0, 1, 2} <= set(numbers)

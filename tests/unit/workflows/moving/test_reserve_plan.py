@@ -62,7 +62,7 @@ def test_every_failure_that_was_survived_is_survived_after_each_step(
     failures: int, with_groups: bool, seed: int
 ) -> None:
     draw = random.Random(f"reserve {failures} {seed}")
-    base = drains.draw_flat(draw)
+    base = clouds.draw_state(draw, "flat")
     groups = drains.draw_groups(draw, base) if with_groups else {}
     hosts = hosts_of(base)
     stopped = draw.sample(hosts, draw.randint(1, len(hosts) - failures))

@@ -56,7 +56,7 @@ def test_the_order_of_moves_between_shared_pools_is_found() -> None:
     answers = []
     for seed in range(150):
         draw = random.Random(f"pools {seed}")
-        answers.append(check(drains.draw_pools(draw), draw))
+        answers.append(check(clouds.draw_state(draw, "pools"), draw))
     # In some clouds all servers fit elsewhere at once, and still no order of moves leads there.
     assert answers.count((False, True)) >= 2
     assert answers.count((True, True)) >= 20
@@ -82,7 +82,7 @@ def test_no_live_step_goes_to_another_or_an_older_hypervisor() -> None:
     answers = []
     for seed in range(100):
         draw = random.Random(f"hypervisors {seed}")
-        base = drains.draw_flat(draw)
+        base = clouds.draw_state(draw, "flat")
         hypervisors = drains.draw_hypervisors(draw, base)
         placed_servers = drains.with_answers(base, drains.placed(base), hypervisors)
         stopped = draw.sample(hosts_of(base), draw.randint(1, 2))

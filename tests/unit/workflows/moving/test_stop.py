@@ -22,10 +22,6 @@ from tests.support.capacity import brute_force, cases, drains
 from tests.support.clouds import compute_services
 
 
-def draw_cloud(draw: random.Random) -> state.CloudState:
-    return brute_force.cloud_with_servers(draw, 6)[0]
-
-
 def moves_of(
     base: state.CloudState, groups: drains.Groups = drains.NO_GROUPS, seconds: float | None = None
 ) -> capacity_moves.Moves:
@@ -45,7 +41,7 @@ def brute_may_stop(
 @pytest.mark.parametrize("number", range(200))
 def test_hosts_may_stop_exactly_if_brute_force_moves_their_servers(number: int) -> None:
     draw = random.Random(f"stop {number}")
-    base = draw_cloud(draw)
+    base = drains.draw_cloud(draw)
     hosts = hosts_of(base)
     chosen = tuple(draw.sample(hosts, draw.randint(0, len(hosts))))
     moves = moves_of(base)
@@ -74,7 +70,7 @@ def carry_out(base: state.CloudState, moves: capacity_moves.Moves, found: stop.S
 @pytest.mark.parametrize("number", range(40))
 def test_the_conditions_of_novas_requests_apply(number: int) -> None:
     draw = random.Random(f"stop with nova {number}")
-    base = draw_cloud(draw)
+    base = drains.draw_cloud(draw)
     version = microversion.MAXIMUM
     queries = {uuid: cloud_builder.draw_query(draw, base, version) for uuid in base.consumers}
     hosts = hosts_of(base)
@@ -91,7 +87,7 @@ def test_the_conditions_of_novas_requests_apply(number: int) -> None:
 @pytest.mark.parametrize("number", range(80))
 def test_a_largest_set_is_as_large_as_that_of_brute_force(number: int) -> None:
     draw = random.Random(f"largest {number}")
-    base = draw_cloud(draw)
+    base = drains.draw_cloud(draw)
     hosts = hosts_of(base)
     moves = moves_of(base)
     limit = draw.randint(1, 4)
@@ -111,7 +107,7 @@ def test_a_largest_set_is_as_large_as_that_of_brute_force(number: int) -> None:
 @pytest.mark.seeds(60, long=1200)
 def test_no_server_moves_to_a_host_that_the_compute_filter_refuses(seed: int) -> None:
     draw = random.Random(f"stop with services {seed}")
-    base = draw_cloud(draw)
+    base = drains.draw_cloud(draw)
     hosts = hosts_of(base)
     states = compute_services.draw_states(draw, hosts)
     chosen = tuple(draw.sample(hosts, draw.randint(0, len(hosts))))
@@ -223,20 +219,9 @@ def admits(
 def draw_nested_cloud(draw: random.Random) -> state.CloudState:
     """A cloud without sharing providers."""
     while True:
-        base = draw_cloud(draw)
-        if not base.with_trait[clouds.SHARES] and hosts_of(base):
+        base = drains.draw_cloud(draw)
+        if not base.with_trait[clouds.SHARES]:
             return base
-
-
-def draw_dense_cloud(draw: random.Random) -> state.CloudState:
-    """Flat hosts with room for most servers, so that the server groups decide."""
-    hosts = [provider(f"h{n}", VCPU=draw.randint(3, 5)) for n in range(draw.randint(3, 5))]
-    return brute_force.filled(
-        draw,
-        clouds.cloud(*hosts),
-        draw.randint(4, 7),
-        lambda: query(group(VCPU=draw.choice((1, 1, 1, 2)))),
-    )
 
 
 def check(draw: random.Random, base: state.CloudState, policies: Sequence[str]) -> bool:
@@ -286,14 +271,14 @@ def test_groups_decide_in_dense_clouds(policy: str) -> None:
     decided = 0
     for seed in range(150):
         draw = random.Random(f"dense {policy} {seed}")
-        decided += check(draw, draw_dense_cloud(draw), (policy,))
+        decided += check(draw, clouds.draw_state(draw, "flat"), (policy,))
     assert decided >= 10
 
 
 @pytest.mark.seeds(30, long=1000)
 def test_groups_of_both_policies_are_kept_in_dense_clouds(seed: int) -> None:
     draw = random.Random(f"dense {seed}")
-    check(draw, draw_dense_cloud(draw), ("affinity", "anti-affinity"))
+    check(draw, clouds.draw_state(draw, "flat"), ("affinity", "anti-affinity"))
 
 
 REFUSING = "only hosts that take no server have room: "

@@ -11,6 +11,7 @@ import pytest
 from osc_placement.engine import state
 from osc_placement.model import candidate
 from osc_placement.nova.values import ServerGroup
+from osc_placement.testing import random_clouds
 from osc_placement.workflows.cloud.hosts import hosts_of
 from osc_placement.workflows.explain import changes
 from osc_placement.workflows.moving import largest_set, plan, steps
@@ -31,9 +32,9 @@ def most_by_force(base: state.CloudState, roots: list[str]) -> int:
 
 @pytest.mark.parametrize("kind", ["trees", "pools"])
 @pytest.mark.seeds(40, long=500)
-def test_the_most_hosts_are_those_of_brute_force(kind: str, seed: int) -> None:
+def test_the_most_hosts_are_those_of_brute_force(kind: random_clouds.Shape, seed: int) -> None:
     draw = random.Random(f"most {kind} {seed}")
-    base = drains.draw_cloud(draw) if kind == "trees" else drains.draw_pools(draw)
+    base = drains.draw_cloud(draw, kind)
     roots = hosts_of(base)
     moves = drains.moves_of(base)
     found = largest_set.find(moves, roots, ())
@@ -52,9 +53,9 @@ def test_a_host_with_a_server_that_stays_is_not_among_the_most_hosts() -> None:
 
 @pytest.mark.parametrize("kind", ["trees", "pools"])
 @pytest.mark.seeds(40, long=500)
-def test_after_each_change_the_server_has_a_target(kind: str, seed: int) -> None:
+def test_after_each_change_the_server_has_a_target(kind: random_clouds.Shape, seed: int) -> None:
     draw = random.Random(f"changes {kind} {seed}")
-    base = drains.draw_cloud(draw) if kind == "trees" else drains.draw_pools(draw)
+    base = drains.draw_cloud(draw, kind)
     hosts = hosts_of(base)
     stopped = draw.sample(hosts, draw.randint(0, len(hosts)))
     moves = drains.moves_of(base)
