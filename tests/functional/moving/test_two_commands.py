@@ -8,6 +8,7 @@ step leaves it.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import pathlib
 import random
@@ -20,7 +21,6 @@ from typing import Any
 import pytest
 
 from osc_placement import testing
-from osc_placement.testing import nova
 from osc_placement.testing.cloud import uuid_of
 from tests.support.peer import target as targets
 from tests.support.peer.shell import OpenStack
@@ -61,6 +61,26 @@ FLAVORS: dict[str, dict[str, str]] = {
 ENCRYPTED = {"hw_firmware_type": "uefi", "hw_machine_type": "q35"}
 
 
+@dataclasses.dataclass
+class Server:
+    """A server of nova, and the specs of its flavor."""
+
+    host: str
+    vcpus: int
+    specs: dict[str, str]
+    fields: dict[str, Any]
+
+    def allocations(self, card: str | None, disks: str) -> dict[str, dict[str, int]]:
+        """What it has in Placement, where its host has this card."""
+        amounts = {self.host: {"VCPU": self.vcpus, "MEMORY_MB": 8}}
+        amounts.setdefault(disks, {})["DISK_GB"] = 2
+        if "hw:mem_encryption" in self.specs and card is None:
+            amounts[f"{self.host}-sev"] = {"MEM_ENCRYPTION_CONTEXT": 1}
+        if cards := sum(int(amount) for key, amount in self.specs.items() if "VGPU" in key):
+            amounts[f"{self.host}-card"] = {"VGPU": cards}
+        return amounts
+
+
 class Cloud:
     """Hosts with cards, perhaps a shared pool, dead hosts, two racks and a project's aggregate."""
 
@@ -76,8 +96,7 @@ class Cloud:
             for host in HOSTS
         }
         self.tenant = draw.choice((None, None, "p"))
-        self.servers: dict[str, dict[str, Any]] = {}
-        self.on: dict[str, str] = {}
+        self.servers: dict[str, Server] = {}
         for number in range(7):
             self._add(f"s{number}")
         members = draw.sample(sorted(self.servers), draw.choice((0, 2, 3)))
@@ -90,33 +109,25 @@ class Cloud:
     def _add(self, name: str) -> None:
         draw = self.draw
         host, specs, image = draw.choice(HOSTS), dict(draw.choice(SPECS)), draw.choice(IMAGES)
-        vcpus = draw.choice((1, 2, 3))
-        flavor = {"vcpus": vcpus, "ram": 8, "disk": 2, "ephemeral": 0, "swap": 0,
-                  "extra_specs": specs, "original_name": "f"}  # fmt: skip
-        used = sum(it["flavor"]["vcpus"] for it in self.servers.values() if it["_host"] == host)
-        if used + vcpus > 8 or ("VGPU" in str(specs) and not self._takes_card(host, specs)):
+        vcpus, there = draw.choice((1, 2, 3)), self.servers_of(host)
+        if sum(self.servers[it].vcpus for it in there) + vcpus > 8:
+            return
+        if "VGPU" in str(specs) and not self._takes_card(host, specs):
             return
         state, power = draw.choice((*[("active", 1)] * 4, ("stopped", 4), ("paused", 3)))
         image = {**image, **(ENCRYPTED if "hw:mem_encryption" in specs else {})}
-        place = {"host": f"nova-{host}", "node": host, "_host": host}
-        self.servers[name] = nova.server(
-            uuid_of(name), name=name, flavor=flavor, **place, project=draw.choice("pq"),
-            image={"id": uuid_of("image"), "properties": image},
-            vm_state=state, power_state=power,
-        )  # fmt: skip
+        fields = {"project": draw.choice("pq"), "vm_state": state, "power_state": power}
+        fields["image"] = {"id": uuid_of("image"), "properties": image}
+        self.servers[name] = Server(host, vcpus, specs, fields)
 
     def _takes_card(self, host: str, specs: dict[str, str]) -> bool:
-        with_card = [
-            it for it in self.servers.values() if it["_host"] == host and "VGPU" in str(it)
-        ]
-        needs_t1 = "trait:CUSTOM_T1" in specs
-        return self.card[host] in (("CUSTOM_T1",) if needs_t1 else ("CUSTOM_T1", "CUSTOM_T2")) and (
-            not with_card
-        )
+        cards = ("CUSTOM_T1",) if "trait:CUSTOM_T1" in specs else ("CUSTOM_T1", "CUSTOM_T2")
+        with_card = [it for it in self.servers_of(host) if "VGPU" in str(self.servers[it].specs)]
+        return self.card[host] in cards and not with_card
 
-    def placement(self) -> testing.Cloud:
-        """Placement's half, by where each server is now."""
-        cloud = testing.Cloud()
+    def now(self) -> testing.Cloud:
+        """Both halves, by where each server is now."""
+        cloud = testing.Cloud("nova-{}")
         for host in HOSTS:
             own = {} if self.is_shared else {"DISK_GB": 20}
             traits = ["COMPUTE_STATUS_DISABLED"] if "status" in self.state[host] else []
@@ -124,6 +135,8 @@ class Cloud:
             traits += ["HW_CPU_X86_AMD_SEV"] if self.card[host] is None else []
             cloud.host(host, VCPU=8, MEMORY_MB=64, aggregates=["pool", self.rack[host]],
                        traits=traits, **own)  # fmt: skip
+            cloud.node(host, service=self.state[host], cpu_info={"arch": self.arch[host]},
+                       hypervisor_type="QEMU", hypervisor_version=self.version[host])  # fmt: skip
             if self.card[host] is None:
                 cloud.child(host, f"{host}-sev", MEM_ENCRYPTION_CONTEXT=4,
                             traits=["HW_CPU_X86_AMD_SEV"])  # fmt: skip
@@ -133,45 +146,27 @@ class Cloud:
             cloud.host("pool0", DISK_GB=100, aggregates=["pool"],
                        traits=["MISC_SHARES_VIA_AGGREGATE"])  # fmt: skip
         for name, server in self.servers.items():
-            host, flavor = server["_host"], server["flavor"]
-            amounts = {host: {"VCPU": flavor["vcpus"], "MEMORY_MB": 8}}
-            amounts.setdefault("pool0" if self.is_shared else host, {})["DISK_GB"] = 2
-            cards = sum(
-                int(amount) for key, amount in flavor["extra_specs"].items() if "VGPU" in key
-            )
-            if "hw:mem_encryption" in flavor["extra_specs"] and self.card[host] is None:
-                amounts[f"{host}-sev"] = {"MEM_ENCRYPTION_CONTEXT": 1}
-            if cards:
-                amounts[f"{host}-card"] = {"VGPU": cards}
-            cloud.server(name, amounts, type="unknown")
-        return cloud
-
-    def nova(self) -> dict[str, Any]:
-        """Nova's answers, by where each server is now."""
-        cloud = testing.Cloud("nova-{}")
-        for host in HOSTS:
-            version = {"hypervisor_type": "QEMU", "hypervisor_version": self.version[host]}
-            cpu = {"arch": self.arch[host]}
-            cloud.node(host, service=self.state[host], cpu_info=cpu, **version)
+            disks = "pool0" if self.is_shared else server.host
+            allocations = server.allocations(self.card[server.host], disks)
+            cloud.server(name, allocations, type="unknown")
+            size = {"vcpus": server.vcpus, "ram": 8, "disk": 2, "extra_specs": server.specs}
+            cloud.instance(name, server.host, flavor="f", **size, **server.fields)
         tenant = {"filter_tenant_id": self.tenant} if self.tenant else {}
         for rack in ("r1", "r2"):
             members = [host for host in HOSTS if self.rack[host] == rack]
             cloud.aggregate(rack, members, rack=rack, **tenant)
         for name, specs in FLAVORS.items():
             cloud.flavor(name, vcpus=2, ram=16, extra_specs=specs)
-        listed = [{k: v for k, v in it.items() if k != "_host"} for it in self.servers.values()]
-        return cloud.nova() | nova.answers(servers=listed, server_groups=self.groups)
+        cloud.parts["server_groups"] += self.groups
+        return cloud
 
     def servers_of(self, host: str) -> list[str]:
         """The names of the servers on a host."""
-        return [name for name, server in self.servers.items() if server["_host"] == host]
+        return [name for name, server in self.servers.items() if server.host == host]
 
     def move(self, name: str, host: str) -> None:
         """Where a server is after a step."""
-        self.servers[name].update(
-            {"_host": host, "OS-EXT-SRV-ATTR:host": f"nova-{host}",
-             "OS-EXT-SRV-ATTR:hypervisor_hostname": host}
-        )  # fmt: skip
+        self.servers[name].host = host
 
 
 class Commands:
@@ -185,8 +180,9 @@ class Commands:
         """Write the present state for the commands."""
         self._number += 1
         database = self._folder / f"placement-{self._number}.sqlite"
-        targets.OnFile(database).load(self.cloud.placement().document())
-        self.answers = self.cloud.nova()
+        cloud = self.cloud.now()
+        targets.OnFile(database).load(cloud.document())
+        self.answers = cloud.nova()
         self._open(database)
 
     def _open(self, database: pathlib.Path) -> None:
@@ -361,7 +357,7 @@ def carried_out(commands: Commands, change: dict[str, Any]) -> Commands:
 
 def test_each_printed_change_gives_the_server_the_hosts_that_it_says(commands: Commands) -> None:
     for name, server in sorted(commands.cloud.servers.items()):
-        is_dead = "state" in commands.cloud.state[server["_host"]]
+        is_dead = "state" in commands.cloud.state[server.host]
         for way in ("evacuate",) if is_dead else tuple(WAYS.values()):
             if commands.explained(name, way) == REFUSED:
                 continue
@@ -370,7 +366,7 @@ def test_each_printed_change_gives_the_server_the_hosts_that_it_says(commands: C
                 details = change["details"]
                 assert change["hosts"]
                 assert details["steps"]
-                assert change["host"] != server["_host"]
+                assert change["host"] != server.host
                 assert not details["remove"]
                 assert not details["amounts"]
                 copy = carried_out(commands, change)

@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 
-from osc_placement import errors, microversion
+from osc_placement import errors, microversion, testing
 from osc_placement.nova import api as nova_api
 from osc_placement.scheduling import nova_options
 from osc_placement.scheduling.case import Way
-from osc_placement.testing import nova as nova_kit, service
+from osc_placement.testing import service
+from osc_placement.testing.cloud import uuid_of
 from osc_placement.workflows.cloud import cases, compute_nodes, nova_request
 from osc_placement.workflows.cloud.cases import MoveRequest
 from osc_placement.workflows.cloud.context import ReadContext
@@ -24,9 +25,8 @@ from tests.support import fake_neutron
 from tests.support.candidates import clouds, explained
 from tests.support.clouds import compute_services
 
-SERVER = "00000000-0000-4000-8000-0000000000c1"
-OTHER, GONE = "00000000-0000-4000-8000-0000000000c2", "00000000-0000-4000-8000-0000000000c3"
-ZONE, OTHER_ZONE = "00000000-0000-4000-8000-0000000000a1", "00000000-0000-4000-8000-0000000000a2"
+SERVER, OTHER, GONE = map(uuid_of, ("server", "other", "gone"))
+ZONE, OTHER_ZONE = "az1", "az2"
 IMAGE = "00000000-0000-4000-8000-0000000000d1"
 TRAIT, DISABLED = "HW_CPU_X86_AVX", "COMPUTE_STATUS_DISABLED"
 STATES = ("active", "paused", "stopped", "error", "shelved", "shelved_offloaded", "rescued")
@@ -40,14 +40,6 @@ ACCEPTED = {
 }
 
 
-def root(number: int) -> str:
-    return f"00000000-0000-4000-8000-{number:012}"
-
-
-def child(number: int) -> str:
-    return f"00000000-0000-4000-8001-{number:012}"
-
-
 @dataclasses.dataclass
 class Flavor:
     vcpus: int
@@ -55,16 +47,10 @@ class Flavor:
     gpus: int = 0
     needs_trait: bool = False
 
-    def specs(self) -> dict[str, str]:
+    def fields(self) -> dict[str, Any]:
         specs = {"resources:VGPU": str(self.gpus)} if self.gpus else {}
-        return specs | ({f"trait:{TRAIT}": "required"} if self.needs_trait else {})
-
-    def listed(self, name: str) -> dict[str, Any]:
-        size = {"vcpus": self.vcpus, "ram": self.ram, "extra_specs": self.specs()}
-        return nova_kit.flavor(name, **size)
-
-    def embedded(self) -> dict[str, Any]:
-        return {**self.listed("old"), "ephemeral": 0, "original_name": "old"}
+        specs |= {f"trait:{TRAIT}": "required"} if self.needs_trait else {}
+        return {"vcpus": self.vcpus, "ram": self.ram, "extra_specs": specs}
 
 
 class MovingCloud:
@@ -84,25 +70,13 @@ class MovingCloud:
         self.zone = draw.choice([None, "az1"])
         self.is_offloaded = self.state == "shelved_offloaded"
         self.policy = draw.choice(["", "affinity", "anti-affinity"])
-        self.members = {f"member-{n}": draw.randrange(6) for n in range(draw.randrange(3))}
-        providers = []
-        for number in range(6):
-            disabled = f" {DISABLED}" if self.services[number] == "disabled" else ""
-            providers += [
-                clouds.provider(
-                    root(number),
-                    traits=f"{self.traits[number]}{disabled}".strip(),
-                    aggregates=self.zones[number],
-                    VCPU=8,
-                    MEMORY_MB=64,
-                ),
-                clouds.provider(child(number), parent=root(number), VGPU=draw.randrange(1, 3)),
-            ]
-        explained.seed(placement, clouds.cloud(*providers))
+        self.members = {f"member-{n}": f"h{draw.randrange(6)}" for n in range(draw.randrange(3))}
+        self.gpus = [draw.randrange(1, 3) for _ in range(6)]
+        explained.seed(placement, clouds.state_of(self.now()))
         self.client = placement.client(microversion.MAXIMUM)
         for number in range(6):
             others = Flavor(draw.randrange(1, 6), draw.randrange(1, 40))
-            self.claims(others, number, f"00000000-0000-4000-8002-{number:012}")
+            self.claims(others, number, uuid_of(f"other {number}"))
         if not self.is_offloaded:
             # What the server has counts beside what it claims; it may not fit any more.
             self.claims(self.old, 0, SERVER)
@@ -115,9 +89,9 @@ class MovingCloud:
     def claims(self, flavor: Flavor, number: int, consumer: str) -> bool:
         """Claim a flavor on a host; whether Placement accepts it."""
         resources = {"VCPU": flavor.vcpus, "MEMORY_MB": flavor.ram}
-        body: dict[str, Any] = {root(number): {"resources": resources}}
+        body: dict[str, Any] = {uuid_of(f"h{number}"): {"resources": resources}}
         if flavor.gpus:
-            body[child(number)] = {"resources": {"VGPU": flavor.gpus}}
+            body[uuid_of(f"h{number}.0")] = {"resources": {"VGPU": flavor.gpus}}
         session = self.placement.session()
         answer = session.put(
             f"{self.placement.url}/allocations/{consumer}",
@@ -137,50 +111,38 @@ class MovingCloud:
         self.placement.session().delete(f"{self.placement.url}/allocations/{consumer}")
         return True
 
+    def now(self) -> testing.Cloud:
+        """The hosts, in service or not; the server, and the members of its group."""
+        cloud = testing.Cloud("nova-{}")
+        for number in range(6):
+            host, state = f"h{number}", self.services[number]
+            traits = [self.traits[number]] if self.traits[number] else []
+            traits += [DISABLED] if state == "disabled" else []
+            cloud.compute(host, service=compute_services.STATES[state], traits=traits,
+                          aggregates=[self.zones[number]], VCPU=8, MEMORY_MB=64)  # fmt: skip
+            cloud.child(host, f"{host}.0", VGPU=self.gpus[number])
+        fields = {"vm_state": self.state, "task_state": self.task, "project": "p", "user": "u",
+                  "image": {"id": IMAGE, "properties": {}},
+                  "pinned_availability_zone": self.zone, "flavor": "old"}  # fmt: skip
+        on_hosts = {"server": None if self.is_offloaded else "h0", **self.members}
+        for name, host in on_hosts.items():
+            cloud.instance(name, host, **fields, **self.old.fields())
+        for zone in (ZONE, OTHER_ZONE):
+            members = [f"h{number}" for number in range(6) if self.zones[number] == zone]
+            cloud.aggregate(zone, members, availability_zone=zone)
+        cloud.flavor("old", **self.old.fields()).flavor("new", **self.new.fields())
+        uuids = [uuid_of(name) for name in on_hosts]
+        group = {"id": "g", "name": "db", "policy": self.policy, "rules": {}, "members": uuids}
+        cloud.parts["server_groups"] += [group] if self.policy else []
+        return cloud
+
     def nova(self) -> nova_api.RecordedNova:
-        names = {root(n): root(n) for n in range(6)}
-        hosts = compute_services.answers(dict(zip(names, self.services, strict=True)))
-        host = None if self.is_offloaded else "nova-0"
-        server = nova_kit.server(
-            SERVER,
-            name="web",
-            project="p",
-            user="u",
-            host=host,
-            node=host and root(0),
-            vm_state=self.state,
-            task_state=self.task,
-            image={"id": IMAGE, "properties": {}},
-            flavor=self.old.embedded(),
-            pinned_availability_zone=self.zone,
-        )
-        members = [
-            {**server, "id": name, "OS-EXT-SRV-ATTR:host": f"nova-{number}"}
-            for name, number in self.members.items()
-        ]
-        group = {
-            "id": "g", "name": "db", "policy": self.policy, "rules": {},
-            "members": [SERVER, *self.members],
-        }  # fmt: skip
-        zones = {ZONE: "az1", OTHER_ZONE: "az2"}
-        hosts_in = {
-            uuid: [f"nova-{n}" for n in range(6) if self.zones[n] == uuid] for uuid in zones
-        }
-        listings = nova_kit.answers(
-            aggregates=[
-                nova_kit.aggregate(number, name, uuid, hosts_in[uuid], availability_zone=name)
-                for number, (uuid, name) in enumerate(zones.items())
-            ],
-            server_groups=[group] if self.policy else [],
-            migrations=[],
-            flavors=[self.old.listed("old"), self.new.listed("new")],
-            servers=[server, *members],
-        )
+        cloud = self.now()
         single = {
             f"GET /v2.1/servers/detail?uuid={shown['id']}": {"servers": [shown]}
-            for shown in (server, *members)
+            for shown in cloud.parts["servers"]
         }
-        return nova_api.RecordedNova({**hosts, **listings, **single}, "a test")
+        return nova_api.RecordedNova({**cloud.nova(), **single}, "a test")
 
     def expected(self, kind: str, *, same_host: bool) -> set[str] | None:
         """The hosts by brute force; None if nova refuses the move at once."""
@@ -191,14 +153,14 @@ class MovingCloud:
             return None
         flavor = self.new if kind == "resize" else self.old
         return {
-            root(number)
+            f"h{number}"
             for number in range(6)
             if self._accepts(number, flavor, leaves_source=not (kind == "resize" and same_host))
         }
 
     def _accepts(self, number: int, flavor: Flavor, *, leaves_source: bool) -> bool:
         is_source = number == 0 and not self.is_offloaded
-        own = [] if self.is_offloaded else [0]
+        own, host = [] if self.is_offloaded else ["h0"], f"h{number}"
         others = list(self.members.values())
         if is_source and leaves_source:
             return False
@@ -206,9 +168,9 @@ class MovingCloud:
             return False
         if self.zone and self.zones[number] != ZONE:
             return False
-        if self.policy == "anti-affinity" and number in others:
+        if self.policy == "anti-affinity" and host in others:
             return False
-        if self.policy == "affinity" and others + own and number not in others + own:
+        if self.policy == "affinity" and others + own and host not in others + own:
             return False
         return self.can_claim(flavor, number)
 
@@ -260,7 +222,7 @@ def test_the_hosts_for_a_move_are_those_of_brute_force(cloud: MovingCloud, kind:
     assert cloud.asked(kind, same_host=same_host) == expected
     number = cloud.draw.randrange(1, 6)
     if kind != "resize":
-        assert cloud.asked(kind, f"nova-{number}") == {root(number)} & expected
+        assert cloud.asked(kind, f"nova-h{number}") == {f"h{number}"} & expected
 
 
 class CountingNova(nova_api.RecordedNova):
@@ -282,24 +244,24 @@ def test_the_requests_for_a_named_target_do_not_grow_with_the_hosts(
     cloud = MovingCloud(placement, 0, "migrate")
     cloud.old, cloud.state, cloud.task, cloud.zone = Flavor(4, 16), "active", None, None
     cloud.services = ["up"] * 6
-    hosts = [clouds.provider(root(n), VCPU=8, MEMORY_MB=64) for n in range(number)]
+    names = [f"h{n}" for n in range(number)]
+    hosts = testing.Cloud("nova-{}").compute(*names, VCPU=8, MEMORY_MB=64)
     placement.reset()
-    explained.seed(placement, clouds.cloud(*hosts))
+    explained.seed(placement, clouds.state_of(hosts))
     for consumer, on in ((SERVER, 0), (OTHER, 1), (GONE, 1)):
         assert cloud.claims(Flavor(3, 16), on, consumer)
     recorded = dict(cloud.nova().recorded)
-    states = {root(n): "up" for n in range(number)}
-    recorded |= compute_services.answers(states)
-    recorded["GET /v2.1/servers/detail?host=nova-1"] = {"servers": []}
+    for path in ("os-services", "os-hypervisors/detail", "os-server-groups"):
+        recorded[f"GET /v2.1/{path}"] = hosts.nova()[f"GET /v2.1/{path}"]
+    recorded["GET /v2.1/servers/detail?host=nova-h1"] = {"servers": []}
     for uuid in (OTHER, GONE):
         recorded[f"GET /v2.1/servers/detail?uuid={uuid}"] = {"servers": []}
-    recorded["GET /v2.1/os-server-groups"] = {"server_groups": []}
     nova = CountingNova(recorded)
     cloud.client = explained.CountingClient(
         placement.client(microversion.MAXIMUM).transport, microversion.MAXIMUM
     )
     cloud.client.transport.local = lambda: None
-    assert cloud.asked("migrate", "nova-1", nova=nova) == set()
+    assert cloud.asked("migrate", "nova-h1", nova=nova) == set()
     consumers, _ = holders.read(
         cloud.client, cloud.found.short, ReadContext(workers=1), cloud.compute, nova
     )
@@ -308,8 +270,8 @@ def test_the_requests_for_a_named_target_do_not_grow_with_the_hosts(
         GONE: ({"VCPU": 3, "MEMORY_MB": 16}, True),
     }
     assert cloud.client.sent == {
-        # The target by nova's name, which no provider has, and by its node.
-        "resource_providers/name": 1,
+        # The target by nova's name, which no provider has, and by the name and UUID of its node.
+        "resource_providers/name": 2,
         "resource_providers/uuid": 1,
         # Checks the query, proves changes, and reads the capacity of all hosts.
         "allocation_candidates/resources": 2,
