@@ -11,11 +11,12 @@ import collections
 import random
 from collections.abc import Sequence
 
-from osc_placement.engine import record, state
+from osc_placement import testing
+from osc_placement.engine import state
 from osc_placement.engine.candidates.budget import SearchBudget
-from osc_placement.model import inventory
 from osc_placement.workflows.cloud import servers
 from osc_placement.workflows.moving import balance, evenness, places
+from tests.support.candidates import clouds
 
 #: ``(VCPU, MEMORY_MB, how often)`` of flavors.
 FLAVORS = (
@@ -33,37 +34,21 @@ def draw_cloud(
     draw: random.Random, hosts: int, number: int, weights: Sequence[int] = (0, 1, 2, 3, 5)
 ) -> state.CloudState:
     """Hosts of two sizes with servers; how many of them a host has grows with its weight."""
-    base = state.CloudState()
-    sizes = [draw.choice(((96, 384 * 1024), (128, 512 * 1024))) for _ in range(hosts)]
-    providers = {
-        f"h{at:04}": record.ProviderRecord(
-            uuid=f"h{at:04}",
-            name=f"h{at:04}",
-            root_uuid=f"h{at:04}",
-            parent_uuid=None,
-            inventories={
-                "VCPU": inventory.Inventory(vcpus, allocation_ratio=4.0),
-                CLASS: inventory.Inventory(memory),
-            },
-        )
-        for at, (vcpus, memory) in enumerate(sizes)
-    }
-    of_host = [draw.choice(weights) for _ in range(hosts)]
-    left = [[4 * vcpus, memory] for vcpus, memory in sizes]
-    consumers = {}
-    names = list(providers)
+    cloud, left = testing.Cloud(), {}
+    for at in range(hosts):
+        vcpus, memory = draw.choice(((96, 384 * 1024), (128, 512 * 1024)))
+        cloud.host(f"h{at:04}", VCPU={"total": vcpus, "allocation_ratio": 4.0}, MEMORY_MB=memory)
+        left[f"h{at:04}"] = [4 * vcpus, memory]
+    of_host = [draw.choice(weights) for _ in left]
     for at in range(number):
         vcpus, memory, _ = draw.choices(FLAVORS, [often for *_, often in FLAVORS])[0]
-        for host in draw.choices(range(hosts), of_host, k=50):
+        for host in draw.choices([*left], of_host, k=50):
             if left[host][0] >= vcpus and left[host][1] >= memory:
                 left[host][0] -= vcpus
                 left[host][1] -= memory
-                amounts = {names[host]: {"VCPU": vcpus, CLASS: memory}}
-                uuid = f"s{at:05}"
-                consumers[uuid] = record.ConsumerRecord(uuid, 1, "p", "u", amounts)
+                cloud.server(f"s{at:05}", {host: {"VCPU": vcpus, CLASS: memory}})
                 break
-    base.apply(record.Changes(providers, consumers))
-    return base
+    return clouds.state_of(cloud)
 
 
 def plan(base: state.CloudState, within: float, seconds: float | None = None) -> balance.Balanced:

@@ -14,7 +14,7 @@ import pytest
 
 from osc_placement import errors, microversion
 from osc_placement.client import query
-from tests.support.candidates import cloud_builder, comparison
+from tests.support.candidates import comparison, random_queries
 from tests.support.peer import target as targets
 from tests.support.sequences import compare
 from tests.support.sequences.values import Request
@@ -24,7 +24,7 @@ Pairs = list[tuple[str, str]]
 UNKNOWN_TRAITS = ("NOPE", "CUSTOM_NOPE", "CUSTOM_lower")
 REQUIRED = (*UNKNOWN_TRAITS, "!NOPE", "in:NOPE", "in:CUSTOM_T1,NOPE", "CUSTOM_T3", "!CUSTOM_T1", "")
 RESOURCES = ("FOO:1", "VCPU:1,FOO:1", "CUSTOM_FOO:1", "VCPU:1", "VCPU:0", "VCPU", "VGPU:1,FOO:2")
-ONE, UNKNOWN = cloud_builder.AGGREGATES[0], cloud_builder.UNKNOWN
+ONE, UNKNOWN = random_queries.AGGREGATES[0], random_queries.UNKNOWN
 MEMBER_OF = (UNKNOWN, f"in:{UNKNOWN},{ONE}", f"!{UNKNOWN}", f"!in:{ONE}", ONE, "x", "in:", "!in:")
 OF_PROVIDERS = ("resources", "required", "member_of", "in_tree")
 VALUES = {

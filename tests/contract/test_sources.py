@@ -43,7 +43,7 @@ from osc_placement.workflows.repair.providers import (
     observe as providers_observe,
 )
 from osc_placement.workflows.snapshot import replay, save
-from tests.support.candidates import cloud_builder, clouds, comparison, explained
+from tests.support.candidates import clouds, comparison, explained, random_queries
 from tests.support.peer import target as targets
 
 pytestmark = [pytest.mark.seeds(5, long=60), pytest.mark.timeout(120)]
@@ -100,7 +100,7 @@ def questions(
     compute = compute_nodes.read_server_hosts(nova)
     roots = [base.providers[root].name for root in base.tree]
     for number in range(QUERIES):
-        drawn = (cloud_builder.draw_query(draw, base, VERSION) for _ in itertools.count())
+        drawn = (random_queries.draw_query(draw, base, VERSION) for _ in itertools.count())
         query = next(itertools.filterfalse(repeats_class, drawn))
         yield f"explain {number}", functools.partial(explanation, query, compute)
         by = draw.choice((None, *(part for part in show.By if part is not show.By.ZONE)))

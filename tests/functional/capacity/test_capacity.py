@@ -12,7 +12,7 @@ import pytest
 from osc_placement import microversion, testing
 from osc_placement.search import placing
 from osc_placement.workflows.capacity import count
-from tests.support.candidates import cloud_builder, clouds, comparison
+from tests.support.candidates import clouds, comparison, random_queries
 from tests.support.peer import fixtures, target as targets
 from tests.support.peer.shell import OpenStack
 from tests.support.rows import Row, State, hosts as compute_hosts, table
@@ -224,7 +224,7 @@ def test_a_random_cloud_takes_the_counted_requests(
     base = clouds.draw_state(draw, small=True)
     roots = [each for each, found in base.providers.items() if found.root_uuid == each]
     comparison.seed(base, target)
-    request = cloud_builder.draw_query(draw, base, microversion.MAXIMUM)
+    request = random_queries.draw_query(draw, base, microversion.MAXIMUM)
     found = count.Counter(base, ((request,),)).count(roots)
     chosen = [(allocations_of(option), times) for option, times in found.count.chosen]
     for allocations, times in chosen:
@@ -234,7 +234,7 @@ def test_a_random_cloud_takes_the_counted_requests(
         path, body = f"/allocations/{uuid.uuid4()}", body_of(allocations)
         one_more = target.request("PUT", path, body, "1.28")
         assert (one_more.status_code, "exceed" in one_more.text) == (409, True), one_more.text
-    query = cloud_builder.query_string(request)
+    query = random_queries.query_string(request)
     left = target.ask("GET", f"/allocation_candidates?{query}")
     assert left["allocation_requests"] == []
 

@@ -15,7 +15,7 @@ from osc_placement.model import candidate, constraint
 from osc_placement.testing.cloud import uuid_of
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.explain import changes, commands as explain_commands, explain
-from tests.support.candidates import cloud_builder, clouds, comparison, explained
+from tests.support.candidates import clouds, comparison, explained, random_queries
 from tests.support.peer import fixtures, target as targets
 from tests.support.peer.shell import OpenStack
 from tests.support.rows import Absent, Row, State, table
@@ -106,7 +106,7 @@ class RandomCloud:
 
     def queries(self) -> Iterator[candidate.CandidateQuery]:
         for _ in range(6):
-            yield cloud_builder.draw_query(self.draw, self.base, microversion.MAXIMUM)
+            yield random_queries.draw_query(self.draw, self.base, microversion.MAXIMUM)
 
     def explanation_of(self, query: candidate.CandidateQuery, *hosts: str) -> explain.Explanation:
         request = explain.ExplainedQuery(query, constraint.constraints_of(query), hosts)

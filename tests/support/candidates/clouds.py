@@ -62,7 +62,9 @@ def cloud(
         uuid: record.ConsumerRecord(uuid, 1, "p", "u", _allocations_of(place))
         for uuid, place in allocations.items()
     }
-    base.apply(record.Changes(records, consumers))
+    classes = {name for item in records.values() for name in item.inventories}
+    custom = {name: 0.0 for name in sorted(classes) if name.startswith("CUSTOM_")}
+    base.apply(record.Changes(records, consumers, resource_classes=custom))
     return base
 
 

@@ -14,7 +14,7 @@ from osc_placement.engine import record, standard, state
 from osc_placement.engine.candidates import search as candidate_search
 from osc_placement.model import candidate
 from osc_placement.server.store import document
-from tests.support.candidates import cloud_builder, clouds, oracle
+from tests.support.candidates import clouds, oracle, random_queries
 from tests.support.peer import loading, target as targets
 
 #: Allocations and, from 1.34, mappings; see ``oracle.Answer``.
@@ -33,7 +33,7 @@ class Case:
     @property
     def path(self) -> str:
         """The query as a request path."""
-        return f"/allocation_candidates?{cloud_builder.query_string(self.query)}"
+        return f"/allocation_candidates?{random_queries.query_string(self.query)}"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,8 +56,8 @@ def _draw_cases(
     draw: random.Random, base: state.CloudState, name: str, queries: int
 ) -> Iterator[Case]:
     for number in range(queries):
-        version = cloud_builder.draw_version(draw)
-        query = cloud_builder.draw_query(draw, base, version)
+        version = random_queries.draw_version(draw)
+        query = random_queries.draw_query(draw, base, version)
         yield Case(f"{name}.{number}", base, version, query)
 
 
@@ -212,13 +212,13 @@ def _tell(base: state.CloudState, provider: record.ProviderRecord) -> str:
         f" used {base.used(provider.uuid).get(name, 0)}"
         for name, inv in provider.inventories.items()
     }
-    aggregates = [cloud_builder.AGGREGATES.index(aggregate) for aggregate in provider.aggregates]
+    aggregates = [random_queries.AGGREGATES.index(aggregate) for aggregate in provider.aggregates]
     return f"{provider.name}: {offers} {sorted(provider.traits)} aggregates {aggregates}"
 
 
 def _renamed(line: str, names: Mapping[str, str]) -> str:
     for uuid, name in names.items():
         line = line.replace(uuid, name)
-    for number, aggregate in enumerate(cloud_builder.AGGREGATES):
+    for number, aggregate in enumerate(random_queries.AGGREGATES):
         line = line.replace(aggregate, f"agg{number}")
     return line

@@ -18,7 +18,7 @@ from osc_placement.engine.candidates import forest as forests, plans, search
 from osc_placement.microversion import MAXIMUM
 from osc_placement.model import allocation as model, candidate
 from osc_placement.workflows.cloud.hosts import hosts_of
-from tests.support.candidates import cloud_builder, clouds
+from tests.support.candidates import clouds, random_queries
 
 Allowed = Callable[[candidate.Candidate], bool]
 #: ``{((provider UUID, resource class), amount)}``
@@ -31,7 +31,7 @@ def cloud_with_servers(
     """A cloud of hosts with a few claimed requests, and the queries, so many, that they are of."""
     drawn = (clouds.draw_state(draw, small=small) for _ in itertools.count())
     base = next(filter(hosts_of, drawn))
-    queries = [cloud_builder.draw_query(draw, base, MAXIMUM) for _ in range(count)]
+    queries = [random_queries.draw_query(draw, base, MAXIMUM) for _ in range(count)]
     return with_servers(draw, base, queries), queries
 
 

@@ -25,7 +25,7 @@ from osc_placement.workflows.cloud import servers
 from osc_placement.workflows.cloud.host_verdicts import HostAnswers, HostVerdicts
 from osc_placement.workflows.cloud.hosts import hosts_of
 from osc_placement.workflows.moving import places as capacity_moves, steps
-from tests.support.candidates import cloud_builder, clouds
+from tests.support.candidates import clouds, random_queries
 from tests.support.candidates.clouds import provider
 from tests.support.capacity import brute_force, cases
 
@@ -342,7 +342,7 @@ def draw_with_nova(
     kind = draw.choice(SHAPES)
     base = draw_cloud(draw, kind)
     queries = {
-        own: cloud_builder.draw_query(draw, base, microversion.MAXIMUM)
+        own: random_queries.draw_query(draw, base, microversion.MAXIMUM)
         for own in sorted(base.consumers)
         if kind == "trees" and draw.random() < 0.4
     }

@@ -16,7 +16,7 @@ from osc_placement.client import query, responses, wire
 from osc_placement.microversion import Microversion
 from osc_placement.model import allocation, constraint, inventory
 from osc_placement.model.candidate import CandidateQuery, RequestGroup
-from tests.support.candidates import cloud_builder, clouds
+from tests.support.candidates import clouds, random_queries
 
 VERSIONS = [Microversion(1, minor) for minor in range(microversion.MAXIMUM.minor + 1)]
 
@@ -275,7 +275,7 @@ def test_a_query_is_parsed_from_each_form_in_a_log(text: str) -> None:
 @pytest.mark.parametrize("number", range(100))
 def test_a_query_is_read_as_it_was_formatted(number: int) -> None:
     draw = random.Random(f"query {number}")
-    request = cloud_builder.draw_query(draw, clouds.draw_state(draw), microversion.MAXIMUM)
+    request = random_queries.draw_query(draw, clouds.draw_state(draw), microversion.MAXIMUM)
     parsed = query.read_candidates(query.candidate_pairs(request))
     assert set(constraint.constraints_of(parsed)) == set(constraint.constraints_of(request))
 

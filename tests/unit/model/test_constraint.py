@@ -9,7 +9,7 @@ import pytest
 
 from osc_placement.model import constraint
 from osc_placement.model.constraint import Constraint, Kind
-from tests.support.candidates import cloud_builder, clouds
+from tests.support.candidates import clouds, random_queries
 
 QUERY = clouds.query(
     clouds.group(VCPU=2, DISK_GB=5, required="A B|C", forbidden="D", member_of="x|y"),
@@ -49,7 +49,7 @@ def test_each_constraint_is_a_parameter_of_the_query() -> None:
 def test_a_query_without_a_constraint_has_the_others(seed: int) -> None:
     draw = random.Random(seed)
     base = clouds.draw_state(draw)
-    query = cloud_builder.draw_query(draw, base, cloud_builder.draw_version(draw))
+    query = random_queries.draw_query(draw, base, random_queries.draw_version(draw))
     conditions = constraint.constraints_of(query)
     assert constraint.without(query, []) == query
     for removed in conditions:

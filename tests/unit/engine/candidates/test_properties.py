@@ -17,7 +17,7 @@ from osc_placement.engine.candidates import (
     tree,
 )
 from osc_placement.model.candidate import CandidateQuery
-from tests.support.candidates import cloud_builder, clouds, oracle
+from tests.support.candidates import clouds, oracle, random_queries
 
 #: A cloud and three queries, drawn in a way that hypothesis can shrink.
 DRAWS = st.randoms(use_true_random=False)
@@ -25,8 +25,8 @@ DRAWS = st.randoms(use_true_random=False)
 
 def draw(steered: random.Random) -> tuple[state.CloudState, list[CandidateQuery]]:
     base = clouds.draw_state(steered)
-    versions = [cloud_builder.draw_version(steered) for _ in range(3)]
-    return base, [cloud_builder.draw_query(steered, base, version) for version in versions]
+    versions = [random_queries.draw_version(steered) for _ in range(3)]
+    return base, [random_queries.draw_query(steered, base, version) for version in versions]
 
 
 #: The steps without a candidate after which a search looks ahead: usually, and from the start.

@@ -19,7 +19,7 @@ from osc_placement.workflows.capacity import count
 from osc_placement.workflows.cloud import compute_nodes, servers
 from osc_placement.workflows.cloud.hosts import hosts_of
 from osc_placement.workflows.moving import places as capacity_moves, reserve
-from tests.support.candidates import cloud_builder, clouds
+from tests.support.candidates import clouds, random_queries
 from tests.support.candidates.clouds import group, provider, query
 from tests.support.capacity import brute_force, cases
 from tests.support.clouds import compute_services
@@ -36,7 +36,7 @@ def test_the_count_equals_brute_force(seed: int) -> None:
     base = clouds.draw_state(draw, small=True)
     roots = [*base.tree]
     for _ in range(3):
-        request = cloud_builder.draw_query(draw, base, microversion.MAXIMUM)
+        request = random_queries.draw_query(draw, base, microversion.MAXIMUM)
         if not any(request_group.resources for request_group in request.groups):
             continue
         capacity = count.Counter(base, ((request,),)).count(roots)
@@ -52,7 +52,7 @@ def test_the_count_equals_brute_force(seed: int) -> None:
 def test_without_some_trees_only_the_others_count(seed: int) -> None:
     draw = random.Random(f"without {seed}")
     base = clouds.draw_state(draw, small=True)
-    request = cloud_builder.draw_query(draw, base, microversion.MAXIMUM)
+    request = random_queries.draw_query(draw, base, microversion.MAXIMUM)
     roots = [*base.tree]
     left_out = set(draw.sample(roots, draw.randint(1, len(roots))))
     if not any(request_group.resources for request_group in request.groups):
@@ -72,7 +72,7 @@ def test_without_some_trees_only_the_others_count(seed: int) -> None:
 def test_only_hosts_that_the_compute_filter_accepts_count(seed: int) -> None:
     draw = random.Random(f"services {seed}")
     base = clouds.draw_state(draw, small=True)
-    request = cloud_builder.draw_query(draw, base, microversion.MAXIMUM)
+    request = random_queries.draw_query(draw, base, microversion.MAXIMUM)
     if not any(request_group.resources for request_group in request.groups):
         return
     roots = [*base.tree]

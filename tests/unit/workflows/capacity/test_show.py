@@ -28,7 +28,7 @@ from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.hosts import hosts_of
 from osc_placement.workflows.cloud.named_aggregates import NamedAggregates
 from osc_placement.workflows.moving import places as capacity_moves, stop
-from tests.support.candidates import cloud_builder, clouds, explained, oracle
+from tests.support.candidates import clouds, explained, oracle, random_queries
 from tests.support.candidates.clouds import group, provider, query
 from tests.support.capacity import brute_force, cases
 
@@ -36,7 +36,7 @@ VERSION = microversion.MAXIMUM
 CONTEXT = ReadContext(workers=1)
 NAME = "00000000-0000-4000-8000-{:012}"
 #: The number of the host aggregate that is no zone: no request of nova names it.
-PLAIN = len(cloud_builder.AGGREGATES) - 1
+PLAIN = len(random_queries.AGGREGATES) - 1
 
 
 def named(hosts: Mapping[str, Sequence[str]] = MappingProxyType({})) -> NamedAggregates:
@@ -49,7 +49,7 @@ def named(hosts: Mapping[str, Sequence[str]] = MappingProxyType({})) -> NamedAgg
             hosts.get(uuid, ()),
             **({"availability_zone": f"az{n // 2}"} if n < PLAIN else {}),
         )
-        for n, uuid in enumerate(cloud_builder.AGGREGATES)
+        for n, uuid in enumerate(random_queries.AGGREGATES)
     ]
     answers = nova_kit.answers(aggregates=listed)
     return NamedAggregates(lambda: nova_api.RecordedNova(answers, ""))
@@ -78,7 +78,7 @@ def test_a_service_is_counted_as_its_database_and_by_brute_force(
     explained.seed(placement, base)
     file, live = clients(placement)
     for _ in range(3):
-        request = cloud_builder.draw_query(draw, base, VERSION)
+        request = random_queries.draw_query(draw, base, VERSION)
         for by in (None, *show.By):
             whole = counted(file, request, by)
             assert counted(live, request, by) == whole
@@ -106,11 +106,11 @@ def test_a_part_by_aggregate_has_what_the_request_with_member_of_has(
     explained.seed(placement, base)
     file, _ = clients(placement)
     for _ in range(4):
-        request = cloud_builder.draw_query(draw, base, VERSION)
+        request = random_queries.draw_query(draw, base, VERSION)
         if all(request_group.suffix for request_group in request.groups):
             continue
         parts = fits_by_aggregate(file, request)
-        for uuid in cloud_builder.AGGREGATES:
+        for uuid in random_queries.AGGREGATES:
             hosts = base.with_aggregate[uuid] & {*hosts_of(base)}
 
             def allowed(found: candidate.Candidate, hosts: Any = hosts) -> bool:
@@ -130,7 +130,7 @@ def test_a_part_by_aggregate_has_what_the_request_with_member_of_has(
                 assert parts.get(uuid, 0) == brute_force.most(base, candidate_query, allowed)
 
 
-FIRST, SECOND, _ = cloud_builder.AGGREGATES
+FIRST, SECOND, _ = random_queries.AGGREGATES
 HOST = provider(NAME.format(0), aggregates=f"{FIRST} {SECOND}", VCPU=4)
 DISK = provider(NAME.format(1), aggregates=SECOND, traits=clouds.SHARES, DISK_GB=3)
 
@@ -286,10 +286,10 @@ def test_a_part_has_the_hosts_of_nova(seed: int, placement: service.InProcessPla
     compute = ServerHosts(values.Hosts(nodes, compute_services=services))
     hosts = {
         uuid: [root[:8] for root in base.tree if draw.random() < 0.5]
-        for uuid in cloud_builder.AGGREGATES
+        for uuid in random_queries.AGGREGATES
     }
     nova = nova_servers.NovaReader(compute=compute)
-    request = cloud_builder.draw_query(draw, base, VERSION)
+    request = random_queries.draw_query(draw, base, VERSION)
     whole = [request_group for request_group in request.groups if not request_group.suffix]
 
     def shown(client: api.Client = file, **options: Any) -> show.Shown:
@@ -299,7 +299,7 @@ def test_a_part_has_the_hosts_of_nova(seed: int, placement: service.InProcessPla
     for by in show.By:
         assert shown(live, by=by) == shown(by=by)
     parts = {row.part: row.capacity.count for row in shown(by=show.By.AGGREGATE).rows}
-    for number, uuid in enumerate(cloud_builder.AGGREGATES):
+    for number, uuid in enumerate(random_queries.AGGREGATES):
         there = {root for root in roots if root[:8] in hosts[uuid]} & {*hosts_of(base)}
         members = base.providers.keys()
         if number < PLAIN:
@@ -398,7 +398,7 @@ def test_only_a_count_by_aggregate_sends_a_request_for_each_host(
     }
 
 
-AGGREGATE = cloud_builder.AGGREGATES[0]
+AGGREGATE = random_queries.AGGREGATES[0]
 
 
 def judge(read: observe_hosts.ServersRead, most: int | None = None) -> stop.StopVerdict:
@@ -422,7 +422,7 @@ def draw_nova(
 ) -> tuple[Mapping[str, candidate.CandidateQuery], list[ServerGroup]]:
     """Conditions of some servers, and a server group."""
     queries = {
-        uuid: cloud_builder.draw_query(draw, base, microversion.MAXIMUM)
+        uuid: random_queries.draw_query(draw, base, microversion.MAXIMUM)
         for uuid in base.consumers
         if draw.random() < 0.5
     }

@@ -13,7 +13,7 @@ from osc_placement.model import candidate, constraint
 from osc_placement.testing import service
 from osc_placement.workflows.cloud import hosts, observe, source
 from osc_placement.workflows.cloud.context import ReadContext
-from tests.support.candidates import cloud_builder, clouds, explained
+from tests.support.candidates import clouds, explained, random_queries
 
 VERSION = microversion.MAXIMUM
 CONTEXT = ReadContext(workers=1)
@@ -31,7 +31,7 @@ def test_the_records_of_a_service_answer_as_its_database(
     draw = random.Random(f"observe {seed}")
     base = clouds.draw_state(draw)
     client = explained.seeded(placement, base)
-    queries = [cloud_builder.draw_query(draw, base, VERSION) for _ in range(5)]
+    queries = [random_queries.draw_query(draw, base, VERSION) for _ in range(5)]
     read = observe.CloudReader(client, CONTEXT).read(queries)
     classes = observe.resource_classes(queries)
     for uuid, provider in base.providers.items():
@@ -48,7 +48,7 @@ def test_the_records_of_a_service_answer_as_its_database(
 def test_a_sharing_provider_does_not_share_by_way_of_another_one(
     placement: service.InProcessPlacement,
 ) -> None:
-    near, far = cloud_builder.AGGREGATES[:2]
+    near, far = random_queries.AGGREGATES[:2]
     share = {"traits": clouds.SHARES}
     base = clouds.cloud(
         clouds.provider(NAME.format(1), aggregates=near, VCPU=8),
@@ -61,7 +61,7 @@ def test_a_sharing_provider_does_not_share_by_way_of_another_one(
 
 
 def test_the_number_of_requests_is_exact(placement: service.InProcessPlacement) -> None:
-    aggregate, named = cloud_builder.AGGREGATES[:2]
+    aggregate, named = random_queries.AGGREGATES[:2]
     base = clouds.cloud(
         *(clouds.provider(NAME.format(n), VCPU=8, MEMORY_MB=8) for n in range(30)),
         *(clouds.provider(NAME.format(n), PCPU=8) for n in range(30, 34)),

@@ -13,14 +13,14 @@ import pytest
 
 from osc_placement import errors, microversion
 from osc_placement.client import api_errors, responses, retry
-from osc_placement.engine import record, state
+from osc_placement.engine import state
 from osc_placement.model import candidate, constraint, inventory
 from osc_placement.testing import service
 from osc_placement.workflows.capacity import show
 from osc_placement.workflows.cloud import hosts, source, wide
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.explain import explain
-from tests.support.candidates import cloud_builder, clouds, explained
+from tests.support.candidates import clouds, explained, random_queries
 
 VERSION = microversion.MAXIMUM
 CONTEXT = ReadContext(workers=1)
@@ -45,7 +45,7 @@ def draw_hosts(draw: random.Random, number: int) -> state.CloudState:
         for _ in range(4)
     ]
     kinds.append({"CUSTOM_BAREMETAL": inventory.Inventory(1, reserved=draw.choice((0, 0, 1)))})
-    providers = []
+    providers = [clouds.provider(NAME.format(number), **kinds[-1])]
     used: dict[str, Mapping[str, int]] = {}
     for at in range(number):
         kind = draw.choice(kinds)
@@ -55,14 +55,7 @@ def draw_hosts(draw: random.Random, number: int) -> state.CloudState:
             name: max(offer.capacity, 1) if is_full else draw.randint(1, max(offer.capacity, 1))
             for name, offer in kind.items()
         }
-    return with_use(clouds.cloud(*providers), used)
-
-
-def with_use(base: state.CloudState, used: Mapping[str, Mapping[str, int]]) -> state.CloudState:
-    consumer = record.ConsumerRecord(NAME.format(999), 1, "p", "u", used)
-    classes = {"CUSTOM_BAREMETAL": 0.0}
-    base.apply(record.Changes(consumers={consumer.uuid: consumer}, resource_classes=classes))
-    return base
+    return clouds.cloud(*providers, used=used)
 
 
 def _draw_inventory(draw: random.Random, total: int) -> inventory.Inventory:
@@ -120,7 +113,7 @@ def test_wide_requests_and_a_complete_reading_give_the_same_answers(
     else:
         # Nested and sharing, with traits, aggregates and several groups.
         base = clouds.draw_state(draw)
-        queries = [cloud_builder.draw_query(draw, base, VERSION) for _ in range(2)]
+        queries = [random_queries.draw_query(draw, base, VERSION) for _ in range(2)]
     client = as_service(placement, base)
     short = answers(client, queries)
 
@@ -186,9 +179,9 @@ def test_full_hosts_are_not_read_for_groups_with_one_class(
     placement: service.InProcessPlacement,
 ) -> None:
     names = [NAME.format(at) for at in range(30)]
-    base = with_use(
-        clouds.cloud(*(clouds.provider(name, VCPU=8, MEMORY_MB=128) for name in names)),
-        {name: {"VCPU": 8} for name in names[10:]},
+    base = clouds.cloud(
+        *(clouds.provider(name, VCPU=8, MEMORY_MB=128) for name in names),
+        used={name: {"VCPU": 8} for name in names[10:]},
     )
     client = as_service(placement, base)
     groups = [clouds.group(suffix, VCPU=5) for suffix in ("1", "2")]
@@ -440,7 +433,7 @@ def test_trees_without_room_are_found_by_their_other_classes(
     with_pcpu = (
         clouds.provider(NAME.format(at), VCPU=8, MEMORY_MB=128, PCPU=1) for at in range(40)
     )
-    base = with_use(clouds.cloud(*with_pcpu), used)
+    base = clouds.cloud(*with_pcpu, used=used)
     client = as_service(placement, base)
     read = read_wide(client, [REQUEST]).base
     assert client.sent["resource_providers/inventories/"] == 8

@@ -16,13 +16,13 @@ from osc_placement.workflows.capacity import show
 from osc_placement.workflows.cloud import nova_servers, observe_hosts
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.explain import explain, flavor_audit
-from tests.support.candidates import cloud_builder, clouds, explained
+from tests.support.candidates import clouds, explained, random_queries
 from tests.support.capacity import brute_force, cases
 from tests.unit.workflows.explain import test_flavor_audit
 
 CONTEXT = ReadContext(workers=1)
 NAME = "00000000-0000-4000-8000-{:012}"
-AGGREGATE = cloud_builder.AGGREGATES[0]
+AGGREGATE = random_queries.AGGREGATES[0]
 SHARED = NAME.format(0)
 NEAREST = 3
 

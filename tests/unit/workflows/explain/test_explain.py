@@ -30,7 +30,7 @@ from osc_placement.workflows.cloud.hosts import HostSearch
 from osc_placement.workflows.explain import changes, explain, holders
 from osc_placement.workflows.explain.changes import SmallestChange
 from osc_placement.workflows.explain.relaxations import MOST_CONDITIONS
-from tests.support.candidates import cloud_builder, clouds, explained, oracle
+from tests.support.candidates import clouds, explained, oracle, random_queries
 from tests.support.clouds import compute_services
 
 T = TypeVar("T")
@@ -54,7 +54,7 @@ class Cloud:
 
     def queries(self) -> Iterator[candidate.CandidateQuery]:
         for _ in range(QUERIES):
-            yield cloud_builder.draw_query(self.draw, self.base, VERSION)
+            yield random_queries.draw_query(self.draw, self.base, VERSION)
 
 
 def asked(
@@ -276,10 +276,10 @@ def test_a_trait_that_a_host_beside_a_sharing_provider_lacks_is_named(
     explained.seed(
         placement,
         clouds.cloud(
-            clouds.provider(host, aggregates=cloud_builder.AGGREGATES[0], VCPU=8, MEMORY_MB=64),
+            clouds.provider(host, aggregates=random_queries.AGGREGATES[0], VCPU=8, MEMORY_MB=64),
             clouds.provider(
                 share,
-                aggregates=cloud_builder.AGGREGATES[0],
+                aggregates=random_queries.AGGREGATES[0],
                 traits=standard.SHARING_TRAIT,
                 DISK_GB=100,
             ),
@@ -335,7 +335,7 @@ def test_a_change_that_the_service_refuses_is_left_out_and_counted(
         if ("resources", "VCPU:8") in pairs and is_fault:
             raise api_errors.ApiError(500, "7")
         none = ("resources", "VCPU:8") in pairs
-        return ask([*pairs, ("in_tree", cloud_builder.UNKNOWN)] if none else pairs)
+        return ask([*pairs, ("in_tree", random_queries.UNKNOWN)] if none else pairs)
 
     monkeypatch.setattr(client, "list_allocation_candidates", refuse)
     explanation = asked(client, query)
@@ -492,7 +492,7 @@ def test_a_service_that_loses_candidates_gets_only_what_is_proved_on_it(
 ) -> None:
     """openstack-placement loses candidates with groups and sharing providers."""
     share, *hosts = (f"00000000-0000-4000-8000-{n:012}" for n in range(4))
-    together = {"aggregates": cloud_builder.AGGREGATES[0]}
+    together = {"aggregates": random_queries.AGGREGATES[0]}
     client = as_service(
         placement,
         clouds.provider(share, traits=standard.SHARING_TRAIT, DISK_GB=100, **together),
@@ -529,7 +529,7 @@ def test_a_host_aggregate_is_mirrored_once_with_all_its_hosts(
     compute = compute_nodes.read_server_hosts(compute_services.nova(dict.fromkeys(hosts, "up")))
     assert compute.hosts is not None
     names = tuple(node.host for node in compute.hosts.nodes if node.uuid != hosts[4])
-    aggregate = cloud_builder.AGGREGATES[0]
+    aggregate = random_queries.AGGREGATES[0]
     query = clouds.query(clouds.group(VCPU=1, member_of=aggregate))
     request_of_az = explain.ExplainedQuery(query, constraint.constraints_of(query))
     [explanation] = explain.explain(
@@ -563,7 +563,7 @@ def test_a_query_is_read_as_placement_reads_it(
     placement: service.InProcessPlacement, text: str
 ) -> None:
     other = HOST.replace("1", "2")
-    first, second = cloud_builder.AGGREGATES[:2]
+    first, second = random_queries.AGGREGATES[:2]
     explained.seed(
         placement,
         clouds.cloud(

@@ -21,7 +21,7 @@ from osc_placement.testing import nova as nova_kit, service
 from osc_placement.workflows.cloud import compute_nodes
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.explain import flavor_audit as audit
-from tests.support.candidates import cloud_builder, clouds, explained, oracle
+from tests.support.candidates import clouds, explained, oracle, random_queries
 from tests.support.clouds import compute_services
 
 CONTEXT = ReadContext(workers=1)
@@ -163,11 +163,9 @@ def test_the_number_of_requests_does_not_grow_with_full_hosts(
     number: int, placement: service.InProcessPlacement
 ) -> None:
     base = clouds.cloud(
-        *(clouds.provider(UUID.format(at), VCPU=8, MEMORY_MB=64) for at in range(number))
+        *(clouds.provider(UUID.format(at), VCPU=8, MEMORY_MB=64) for at in range(number)),
+        used={UUID.format(at): {"VCPU": 6, "MEMORY_MB": 4} for at in range(number)},
     )
-    used = {UUID.format(at): {"VCPU": 6, "MEMORY_MB": 4} for at in range(number)}
-    consumer = record.ConsumerRecord(UUID.format(9999), 1, "p", "u", used)
-    base.apply(record.Changes(consumers={consumer.uuid: consumer}))
     client = explained.seeded(placement, base)
     client.transport.local = lambda: None
     audited_flavors = audited(client, recorded(**FLAVORS), "ok", "full", "no-host", roots=base.tree)
@@ -218,7 +216,7 @@ def drawn_flavors(draw: random.Random) -> dict[str, Mapping[str, str]]:
             },
             **(
                 {
-                    f"trait:{draw.choice(cloud_builder.TRAITS)}": draw.choice(
+                    f"trait:{draw.choice(random_queries.TRAITS)}": draw.choice(
                         ("required", "forbidden")
                     )
                 }

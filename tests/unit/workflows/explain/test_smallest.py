@@ -7,20 +7,19 @@ aggregates, of which some are forbidden. test_explain.py tests that each listed 
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import random
 from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
 
-from osc_placement.engine import record, standard, state
+from osc_placement.engine import state
 from osc_placement.model import candidate, constraint, inventory
 from osc_placement.model.constraint import Constraint, Kind
 from osc_placement.workflows.explain import changes
 from osc_placement.workflows.explain.changes import Action, SmallestChange, Step
 from osc_placement.workflows.explain.relaxations import MOST_CONDITIONS, Relaxations
-from tests.support.candidates import oracle
+from tests.support.candidates import clouds, oracle
 
 TRAITS = ("CUSTOM_T1", "CUSTOM_T2", "CUSTOM_T3")
 AGGREGATES = tuple(f"00000000-0000-4000-8000-0000000000a{number}" for number in range(3))
@@ -35,39 +34,29 @@ Amounts = tuple[int, ...]
 
 def draw_state(draw: random.Random) -> state.CloudState:
     """One or two hosts with up to three NUMA nodes."""
-    providers: dict[str, record.ProviderRecord] = {}
+    providers = []
     for number in range(draw.randint(1, 2)):
         root = f"h{number}"
         nodes = [f"{root}-n{node}" for node in range(draw.randint(0, 3))]
         offered = draw.choice((CLASSES[2:], CLASSES[2:], (), CLASSES)) if nodes else CLASSES
-        providers[root] = draw_provider(draw, root, root, offered)
-        for node in nodes:
-            providers[node] = draw_provider(draw, node, root, draw.choice(NODE_CLASSES))
-    base = state.CloudState()
-    base.apply(record.Changes(providers, traits=dict.fromkeys(TRAITS, 0.0)))
-    return base
+        providers.append(draw_provider(draw, root, "", offered))
+        providers += [draw_provider(draw, it, root, draw.choice(NODE_CLASSES)) for it in nodes]
+    return clouds.cloud(*providers)
 
 
-def draw_provider(
-    draw: random.Random, name: str, root: str, classes: Sequence[str]
-) -> record.ProviderRecord:
-    return record.ProviderRecord(
-        name,
-        name,
-        root_uuid=root,
-        parent_uuid=None if name == root else root,
-        inventories={
-            each: inventory.Inventory(
-                draw.choice((1, 2, 3, 4, 8)),
-                max_unit=draw.choice((PLENTY, PLENTY, PLENTY, 2, 3)),
-                step_size=draw.choice((1, 1, 1, 2)),
-                min_unit=draw.choice((1, 1, 1, 1, 2)),
-            )
-            for each in classes
-        },
-        traits=frozenset(trait for trait in TRAITS if draw.random() < 0.25),
-        aggregates=tuple(aggregate for aggregate in AGGREGATES if draw.random() < 0.3),
-    )
+def draw_provider(draw: random.Random, name: str, parent: str, classes: Sequence[str]) -> object:
+    offers = {
+        each: inventory.Inventory(
+            draw.choice((1, 2, 3, 4, 8)),
+            max_unit=draw.choice((PLENTY, PLENTY, PLENTY, 2, 3)),
+            step_size=draw.choice((1, 1, 1, 2)),
+            min_unit=draw.choice((1, 1, 1, 1, 2)),
+        )
+        for each in classes
+    }
+    traits = " ".join(trait for trait in TRAITS if draw.random() < 0.25)
+    aggregates = " ".join(aggregate for aggregate in AGGREGATES if draw.random() < 0.3)
+    return clouds.provider(name, parent, traits=traits, aggregates=aggregates, **offers)
 
 
 def draw_query(draw: random.Random) -> candidate.CandidateQuery:
@@ -233,54 +222,35 @@ def test_the_smallest_changes_of_a_host_are_listed(seed: int) -> None:
                 assert not sizes & {1, 2}
 
 
-def host(name: str, **totals: int) -> record.ProviderRecord:
-    offered = {each: inventory.Inventory(total) for each, total in totals.items()}
-    root = name.partition("-")[0]
-    parent = None if name == root else root
-    return record.ProviderRecord(
-        name, name, root_uuid=root, parent_uuid=parent, inventories=offered
-    )
-
-
 def test_a_change_has_the_amount_that_is_enough_if_a_group_goes_elsewhere() -> None:
-    base = state.CloudState()
-    node = host("h-n0", VCPU=3, MEMORY_MB=3, DISK_GB=3)
-    base.apply(
-        record.Changes({"h": host("h", DISK_GB=3), "h-n0": node}, traits=dict.fromkeys(TRAITS, 0.0))
-    )
-    required = (frozenset(TRAITS[:2]),)
+    node = clouds.provider("h-n0", "h", VCPU=3, MEMORY_MB=3, DISK_GB=3)
+    base = clouds.cloud(clouds.provider("h", DISK_GB=3), node)
+    required = "|".join(TRAITS[:2])
     groups = (
-        candidate.RequestGroup("", {"MEMORY_MB": 2, "DISK_GB": 1}, required=required),
-        candidate.RequestGroup("_A", {"VCPU": 2, "DISK_GB": 4}, required=required),
+        clouds.group(MEMORY_MB=2, DISK_GB=1, required=required),
+        clouds.group("_A", VCPU=2, DISK_GB=4, required=required),
     )
-    query = candidate.CandidateQuery(groups, nested=True)
     # One more, and not two, with either trait: the disk of the other group comes from the root.
-    (change,) = changes.of_host(base, query, "h", {})
+    (change,) = changes.of_host(base, clouds.query(*groups, nested=True), "h", {})
     trait, raised = change.steps
     assert (trait.action, trait.provider) == (Action.ADD_TRAIT, "h-n0")
     assert (raised.action, raised.provider, raised.amount) == (Action.RAISE, "h-n0", 1)
 
 
 def test_a_host_whose_use_is_just_what_a_request_lacks_is_emptied() -> None:
-    base = state.CloudState()
-    holder = record.ConsumerRecord("c", 1, "p", "u", {"h": {"DISK_GB": 4}})
-    base.apply(record.Changes({"h": host("h", DISK_GB=4)}, {"c": holder}))
-    query = candidate.CandidateQuery((candidate.RequestGroup("", {"DISK_GB": 4}),))
+    base = clouds.cloud(clouds.provider("h", DISK_GB=4), used={"h": {"DISK_GB": 4}})
+    query = clouds.query(clouds.group(DISK_GB=4))
     (change,) = changes.of_host(base, query, "h", {})
     assert [(step.action, step.amount) for step in change.steps] == [(Action.FREE, 4)]
 
 
 def test_a_trait_of_a_group_is_added_to_the_host_and_not_to_what_it_shares() -> None:
-    base = state.CloudState()
-    aggregates = AGGREGATES[:1]
-    hosts = {"h": dataclasses.replace(host("h", VCPU=3), aggregates=aggregates)}
-    pool = dataclasses.replace(
-        host("a", DISK_GB=9), aggregates=aggregates, traits=frozenset({standard.SHARING_TRAIT})
+    base = clouds.cloud(
+        clouds.provider("h", aggregates=AGGREGATES[0], VCPU=3),
+        clouds.provider("a", aggregates=AGGREGATES[0], traits=clouds.SHARES, DISK_GB=9),
     )
-    base.apply(record.Changes({**hosts, "a": pool}, traits=dict.fromkeys(TRAITS, 0.0)))
-    resources = {"DISK_GB": 1, "VCPU": 1}
-    group = candidate.RequestGroup("", resources, required=(frozenset({TRAITS[0]}),))
-    found = changes.of_host(base, candidate.CandidateQuery((group,), nested=True), "h", {})
+    group = clouds.group(DISK_GB=1, VCPU=1, required=TRAITS[0])
+    found = changes.of_host(base, clouds.query(group, nested=True), "h", {})
     assert [[(step.action, step.provider) for step in change.steps] for change in found] == [
         [(Action.ADD_TRAIT, "h")]
     ]

@@ -16,7 +16,7 @@ from osc_placement.scheduling.answer import Answer
 from osc_placement.workflows.cloud import compute_nodes, servers
 from osc_placement.workflows.cloud.hosts import hosts_of
 from osc_placement.workflows.moving import places as capacity_moves, stop
-from tests.support.candidates import cloud_builder, clouds
+from tests.support.candidates import clouds, random_queries
 from tests.support.candidates.clouds import group, provider, query
 from tests.support.capacity import brute_force, cases, drains
 from tests.support.clouds import compute_services
@@ -72,7 +72,7 @@ def test_the_conditions_of_novas_requests_apply(number: int) -> None:
     draw = random.Random(f"stop with nova {number}")
     base = drains.draw_cloud(draw)
     version = microversion.MAXIMUM
-    queries = {uuid: cloud_builder.draw_query(draw, base, version) for uuid in base.consumers}
+    queries = {uuid: random_queries.draw_query(draw, base, version) for uuid in base.consumers}
     hosts = hosts_of(base)
     chosen = tuple(draw.sample(hosts, draw.randint(0, len(hosts))))
     placed_servers = servers.servers_on(base, hosts, cases.of_servers(queries))
