@@ -45,6 +45,13 @@ def test_the_records_of_a_service_answer_as_its_database(
             assert serving(read, relaxed) == serving(base, relaxed), condition
 
 
+def test_a_host_does_not_serve_what_it_has_only_of_a_pool() -> None:
+    pool = clouds.provider("pool", aggregates="A", traits=clouds.SHARES, DISK_GB=9)
+    base = clouds.cloud(clouds.provider("h", aggregates="A", VCPU=1), pool)
+    search = hosts.HostSearch(base, clouds.query(clouds.group(DISK_GB=1)))
+    assert (search.can_serve("h"), search.shared_can_serve("h")) == (False, True)
+
+
 def test_a_sharing_provider_does_not_share_by_way_of_another_one(
     placement: service.InProcessPlacement,
 ) -> None:
