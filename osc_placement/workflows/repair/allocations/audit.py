@@ -14,7 +14,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any, NamedTuple
 
 from osc_placement import errors
-from osc_placement.client import api, lookup
+from osc_placement.client import api
 from osc_placement.model.name import counted
 from osc_placement.neutron.api import Neutron
 from osc_placement.nova import servers as nova_servers
@@ -298,9 +298,9 @@ def read_cloud(
     audit_context = AuditContext(
         now=datetime.datetime.now(datetime.UTC) - clock_offset(nova),
         min_age=request.min_age,
-        computes=lookup.providers_with_trait(client, _COMPUTE_NODE),
+        computes=snapshot.with_trait.get(_COMPUTE_NODE, frozenset()),
         one_time_use=(
-            lookup.providers_with_trait(client, inventories.ONE_TIME_USE)
+            snapshot.with_trait.get(inventories.ONE_TIME_USE, frozenset())
             if providers.has_use_without_capacity(snapshot)
             else frozenset()
         ),
