@@ -96,7 +96,7 @@ class _RandomCloud:
         self.hosts = draw.sample(names, draw.randint(3 - with_pools, 5 + with_pools))
         for host in self.hosts:
             near = draw.sample(pools, draw.randint(1, 2)) if pools else []
-            left[host] = draw.randint(2, 4 if pools else 6)
+            left[host] = draw.randint(2, 4 if pools else 7)
             self.cloud.host(host, VCPU=left[host], aggregates=near)
             places += [{host: "VCPU", pool: "DISK_GB"} for pool in near] or [{host: "VCPU"}]
         most = 1 if pools else draw.choice((1, 2, 4))
