@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import pytest
 
+from osc_placement.plan import journal
 from tests.support.peer import fixtures, shell
 from tests.support.rows import Absent, Row, State, table
 
@@ -22,8 +23,16 @@ PLANS = State(
 )
 MANY = " ".join(f"cmp-000{number}.lab.example.org" for number in range(1, 9))
 OF_MANY = f"resource provider inventory amend --resource=DISK_GB:reserved=3 {MANY}"
+
+
+def damage() -> None:
+    """Leave a journal that nobody can read."""
+    (journal.directory() / "other.jsonl").write_text("{}\n")
+
+
 STATES = {
     "two plans": PLANS,
+    "damaged": PLANS._replace(change=damage),
     "many hosts": State(
         "12-hosts",
         files={"hosts": MANY.replace(" ", "\n")},
@@ -52,6 +61,8 @@ NO_PLAN = "no file, and no plan of this user on this machine has this id"
 # fmt: off
 TABLE = [
     Row(LIST, "two plans", 0, [APPLIED, UNFINISHED]),
+    Row(LIST, "damaged", 0, [APPLIED, UNFINISHED],
+        ("other.jsonl is damaged in line 1", "Restore it from a backup, or remove it")),
     Row(LIST, "many hosts", 0, [{"command": OF_MANY}]),
     Row(f"{LIST} -f value -c command", "many hosts", 0, {OF_MANY}),
     Row(f"{LIST} -c command", "many hosts", 0,
