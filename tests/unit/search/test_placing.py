@@ -164,10 +164,32 @@ def test_the_sums_of_an_owner_are_checked_when_all_its_requests_are_placed() -> 
     requests = {name: name for name in amounts}
     owners = {name: name[0] for name in amounts}
     problem = placing.Problem(requests, kinds, left, owners, sums)
+    assert placing.place(problem, budgets.SearchBudget(), effort=1) is None
     options = placing.place(problem, budgets.SearchBudget())
     assert options is not None
     hosts = {name: choice.root_uuid for name, choice in options.items()}
     assert hosts == {"A4": "a", "A2": "a", "B3": "b", "B1": "b"}
+
+
+@pytest.mark.parametrize(("on_b", "placed"), [(2, {"x": "b", "y": "a"}), (1, None)])
+def test_what_is_fixed_stays_or_leaves_no_placement(
+    on_b: int, placed: dict[str, str] | None
+) -> None:
+    options = [option("a", a_VCPU=2), option("b", b_VCPU=2)]
+    left = free(a_VCPU=4, b_VCPU=on_b)
+    problem = placing.Problem({"x": "kind", "y": "kind"}, {"kind": options}, left)
+    chosen = placing.place(problem, budgets.SearchBudget(), {"x": options[1]})
+    assert (chosen and {name: choice.root_uuid for name, choice in chosen.items()}) == placed
+
+
+@pytest.mark.parametrize(("most", "fits"), [(5, False), (6, True)])
+def test_the_options_of_an_owner_have_no_larger_sum_than_its_limit(most: int, fits: bool) -> None:
+    left = free(a_VCPU=9)
+    rules = {("owner", slot): placing.SumRule(0, 1, most, 1) for slot in left}
+    requests = {"x": "kind", "y": "kind"}
+    kinds = {"kind": [option("a", a_VCPU=3)]}
+    problem = placing.Problem(requests, kinds, left, {"kind": "owner"}, rules)
+    assert (placing.place(problem, budgets.SearchBudget()) is not None) is fits
 
 
 def test_a_search_ends_with_its_budget() -> None:

@@ -17,6 +17,7 @@ from osc_placement.engine import state
 from osc_placement.model import candidate, constraint, inventory
 from osc_placement.model.constraint import Constraint, Kind
 from osc_placement.workflows.explain import changes
+from osc_placement.workflows.explain.amounts import largest
 from osc_placement.workflows.explain.changes import Action, SmallestChange, Step
 from osc_placement.workflows.explain.relaxations import MOST_CONDITIONS, Relaxations
 from tests.support.candidates import clouds, oracle
@@ -242,6 +243,21 @@ def test_a_host_whose_use_is_just_what_a_request_lacks_is_emptied() -> None:
     query = clouds.query(clouds.group(DISK_GB=4))
     (change,) = changes.of_host(base, query, "h", {})
     assert [(step.action, step.amount) for step in change.steps] == [(Action.FREE, 4)]
+
+
+@pytest.mark.parametrize("tried", [1, 2, 1000])
+def test_the_amounts_are_the_largest_however_few_combinations_are_tried(
+    tried: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = clouds.cloud(clouds.provider("h", VCPU=8, MEMORY_MB=64))
+    query = clouds.query(clouds.group(VCPU=9, MEMORY_MB=100))
+    monkeypatch.setattr("osc_placement.workflows.explain.amounts._MOST_AMOUNTS", tried)
+    lowered = largest(base, query, "h", list(constraint.constraints_of(query)))
+    assert lowered is not None
+    assert {part.names: amount for part, amount in lowered.items()} == {
+        ("VCPU",): 8,
+        ("MEMORY_MB",): 64,
+    }
 
 
 def test_a_trait_of_a_group_is_added_to_the_host_and_not_to_what_it_shares() -> None:
