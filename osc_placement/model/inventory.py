@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 #: The largest amount that Placement stores (a signed 32-bit integer).
 MAX_AMOUNT = 0x7FFFFFFF
@@ -66,3 +66,13 @@ class Inventory:
 
 #: ``{resource class: Inventory}``
 Inventories = Mapping[str, Inventory]
+
+
+def subset_sums(amounts: Iterable[int], most: int) -> set[int]:
+    """The sums of any of the amounts; empty if there are more than ``most``."""
+    sums = {0}
+    for amount in amounts:
+        sums |= {total + amount for total in sums}
+        if len(sums) > most:
+            return set()
+    return sums

@@ -18,7 +18,7 @@ from typing import TypeVar
 from osc_placement.client import api_errors, responses, retry
 from osc_placement.engine import standard, state
 from osc_placement.model import candidate
-from osc_placement.model.inventory import Inventories
+from osc_placement.model.inventory import Inventories, subset_sums
 from osc_placement.workflows.cloud import observe
 from osc_placement.workflows.cloud.estimate import Amount, Estimate
 
@@ -336,7 +336,7 @@ class Wide(ObservedCloud):
         repeated = set[str]()
         for query in queries:
             for name, requested in _requested(query).items():
-                sums = _sums(requested)
+                sums = subset_sums(requested, _MOST_SUMS) - {0}
                 amounts[name] |= sums or {sum(requested)}
                 if len(requested) > 1:
                     repeated.add(name)
@@ -408,13 +408,3 @@ def _requested(query: candidate.CandidateQuery) -> dict[str, list[int]]:
         for name, amount in group.resources.items():
             numbers.setdefault(name, []).append(amount)
     return numbers
-
-
-def _sums(requested: Collection[int]) -> set[int]:
-    """What groups may take from one provider; empty if there are too many different sums."""
-    sums = {0}
-    for amount in requested:
-        sums |= {total + amount for total in sums}
-        if len(sums) > _MOST_SUMS:
-            return set()
-    return sums - {0}

@@ -11,6 +11,7 @@ from osc_placement.engine import record, state
 from osc_placement.engine.candidates import plans
 from osc_placement.model import candidate, constraint
 from osc_placement.model.constraint import Constraint, Kind
+from osc_placement.model.inventory import subset_sums
 from osc_placement.workflows.cloud.hosts import HostSearch
 
 #: Different hosts at which amounts are tried.
@@ -231,7 +232,7 @@ def _promising(
         for part in constraint.constraints_of(query)
         if part.kind is Kind.RESOURCES and part.names[0] == resource_class and part != lowered
     )
-    beside = subset_sums(itertools.islice(others, _MOST_OTHERS))
+    beside = subset_sums(itertools.islice(others, _MOST_OTHERS), 1 << _MOST_OTHERS)
     amounts = set()
     for uuid in _providers(base, query, root_uuid):
         for taken in beside:
@@ -272,13 +273,3 @@ def _most(
     most = min(free - taken, inventory.max_unit - taken, (lowered.amount or 0) - 1)
     amount = most - most % inventory.step_size
     return amount if amount >= max(inventory.min_unit, 1) else None
-
-
-def subset_sums(amounts: Iterable[int], most: int = 1 << _MOST_OTHERS) -> set[int]:
-    """The sums of any of the amounts; empty if there are more than ``most``."""
-    sums = {0}
-    for amount in amounts:
-        sums |= {total + amount for total in sums}
-        if len(sums) > most:
-            return set()
-    return sums

@@ -13,7 +13,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 from osc_placement.engine import inventories, record, standard, state
 from osc_placement.engine.candidates.plans import QueryPlan
-from osc_placement.model import candidate, constraint
+from osc_placement.model import candidate, constraint, inventory
 from osc_placement.model.constraint import Constraint, Kind
 from osc_placement.workflows.cloud.hosts import HostSearch
 from osc_placement.workflows.explain import amounts
@@ -246,7 +246,7 @@ def _taken(requested: Sequence[int]) -> list[int]:
 
     Empty if there are too many different sums.
     """
-    sums = amounts.subset_sums(requested, _MOST_SUMS)
+    sums = inventory.subset_sums(requested, _MOST_SUMS)
     return sorted(sums | set(range(1, len(requested) + 1))) if sums else []
 
 

@@ -245,6 +245,11 @@ def test_a_host_whose_use_is_just_what_a_request_lacks_is_emptied() -> None:
     assert [(step.action, step.amount) for step in change.steps] == [(Action.FREE, 4)]
 
 
+def test_more_sums_than_the_limit_are_none() -> None:
+    assert inventory.subset_sums([1, 2, 4], 8) == set(range(8))
+    assert inventory.subset_sums([1, 2, 4], 7) == set()
+
+
 @pytest.mark.parametrize("tried", [1, 2, 1000])
 def test_the_amounts_are_the_largest_however_few_combinations_are_tried(
     tried: int, monkeypatch: pytest.MonkeyPatch
