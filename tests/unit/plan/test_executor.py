@@ -219,6 +219,19 @@ def test_a_lost_response_is_resolved_by_a_read(when: str, text: str) -> None:
     assert client.writes == (12 if when == "before_write" else 6)
 
 
+def test_a_lost_response_that_no_read_resolves_is_in_doubt() -> None:
+    client = embedded.Client(embedded.hosts(1))
+
+    def lose(request: embedded.Request) -> scripted.Reply | None:
+        client.before(embedded.refuse(404, "gone"))
+        return embedded.lose(request)
+
+    client.after_write(lose)
+    (item,) = amend(client, "VCPU:allocation_ratio=20").results
+    assert (str(item.status), item.code) == ("failed", "outcome-unknown")
+    assert item.reason.startswith("whether it was applied is unknown: ")
+
+
 def test_an_html_page_after_a_write_is_a_lost_response() -> None:
     client = embedded.Client(embedded.hosts(2))
     client.after_write(embedded.once_each(lambda request: scripted.Reply(200, b"<html>")))

@@ -8,7 +8,7 @@ import dataclasses
 import pathlib
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -60,6 +60,11 @@ class Cloud:
         """Change the inventories of a provider, which increases its generation."""
         inventories = self.other.list_inventories(uuid)
         self.other.replace_inventories(uuid, inventories.generation, inventories.inventories)
+
+    def set_aggregates(self, uuid: str) -> None:
+        """Write the aggregates of a provider, which increases its generation alone."""
+        aggregates = self.other.list_aggregates(uuid)
+        self.other.replace_aggregates(uuid, aggregates.generation, aggregates.aggregates)
 
     def consumer(self, providers: int = 1) -> allocation.Consumer:
         """A consumer with allocations on this number of providers."""
@@ -140,17 +145,34 @@ def test_a_save_without_owners_sends_no_request_per_consumer(
     }
 
 
+@pytest.mark.parametrize("change", [Cloud.amend, Cloud.set_aggregates])
 def test_a_provider_that_changes_while_it_is_read_is_read_again(
-    cloud: Cloud, path: pathlib.Path
+    change: Callable[[Cloud, str], None], cloud: Cloud, path: pathlib.Path
 ) -> None:
     uuid = cloud.provider("cmp-0001.lab.example.org")
-    change = traffic.nth(1, lambda _: cloud.amend(uuid))
-    cloud.proxy.before = traffic.at(TRAITS, traffic.about([uuid], change))
+    once = traffic.nth(1, lambda _: change(cloud, uuid))
+    cloud.proxy.before = traffic.at(TRAITS, traffic.about([uuid], once))
     report = cloud.save(path)
     assert saved(path) == cloud.document()
     # The second attempt also checks the generation after it; the last listing finds no change.
     assert report.metadata.requests == 2 + READ + 5 + CHECK + CONSUMERS + 2
     assert notes(path) == {}
+
+
+def test_a_provider_that_changes_at_each_attempt_of_a_round_is_read_in_the_next(
+    cloud: Cloud, path: pathlib.Path
+) -> None:
+    uuid = cloud.provider("cmp-0001.lab.example.org")
+    left = [1] * 8  # More than a round attempts.
+
+    def change(_: traffic.Request) -> None:
+        if left:
+            left.pop()
+            cloud.set_aggregates(uuid)
+
+    cloud.proxy.before = traffic.at(TRAITS, traffic.about([uuid], change))
+    assert cloud.save(path)
+    assert saved(path) == cloud.document()
 
 
 def test_a_provider_that_is_created_again_while_it_is_read_is_read_again(
