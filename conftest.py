@@ -24,8 +24,6 @@ hypothesis.settings.register_profile(
 )
 hypothesis.settings.load_profile("any time")
 
-pytest_plugins = ("tests.support.smallest_cloud",)
-
 #: Seconds for each test with ``--long``, in place of those of setup.cfg.
 LONG_TIMEOUT = 3600
 
