@@ -351,8 +351,10 @@ def read_all() -> Records:
             contents = read(path)
             if contents.run:
                 records.found.append(_record(path, contents.entries, contents.run))
-        except (OSError, LookupError, plan_module.PlanRefused) as error:
-            records.errors.append(f"{path} cannot be read: {error}")
+        except plan_module.PlanRefused as error:
+            records.errors.append(str(error))
+        except LookupError as error:
+            records.errors.append(f"the journal {path} cannot be read: it lacks {error}")
     records.found.sort(key=lambda item: item.created, reverse=True)
     applied = set()
     for at, item in enumerate(records.found):

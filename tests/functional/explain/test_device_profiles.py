@@ -14,7 +14,6 @@ from tests.support.peer.shell import OpenStack
 from tests.support.rows import State, hosts
 
 DEVICE = {"resources:FPGA": "1", "trait:CUSTOM_FPGA_A": "required"}
-CATALOG = {"token": {"catalog": [{"type": "accelerator"}]}}
 EXPLAIN = "allocation candidate explain --flavor accelerated"
 
 

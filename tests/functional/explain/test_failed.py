@@ -351,7 +351,6 @@ SINCE = {
     "a new host": State(hosts("a", "b", "c"), files=LOGS, first=since().first),
     "another cloud": State(hosts("c"), files=LOGS, first=since().first),
 }
-NOVA_THEN = "on then.sqlite: compute services of that time: the snapshot was saved without"
 
 # fmt: off
 OF_SINCE = [

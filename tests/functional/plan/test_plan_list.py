@@ -62,7 +62,8 @@ NO_PLAN = "no file, and no plan of this user on this machine has this id"
 TABLE = [
     Row(LIST, "two plans", 0, [APPLIED, UNFINISHED]),
     Row(LIST, "damaged", 0, [APPLIED, UNFINISHED],
-        ("other.jsonl is damaged in line 1", "Restore it from a backup, or remove it")),
+        ("other.jsonl is damaged in line 1", "Restore it from a backup, or remove it",
+         Absent("cannot be read"))),
     Row(LIST, "many hosts", 0, [{"command": OF_MANY}]),
     Row(f"{LIST} -f value -c command", "many hosts", 0, {OF_MANY}),
     Row(f"{LIST} -c command", "many hosts", 0,
