@@ -106,3 +106,15 @@ def test_the_error_of_a_query_is_that_of_the_real_service(
         if difference:
             differences.append(f"{query}: {difference}")
     assert differences == []
+
+
+@pytest.mark.parametrize("minor", [25, 26, 39])
+@pytest.mark.parametrize("fields", [{"total": 1, "reserved": 5}, {"total": 4, "reserved": 4}, {}])
+def test_the_capacity_is_checked_before_a_name_that_no_class_can_have(
+    ports: tuple[int, int], minor: int, fields: dict[str, int]
+) -> None:
+    headers = [*ADMIN, *JSON, ("OpenStack-API-Version", f"placement 1.{minor}")]
+    inventories = {"lower": {"total": 1, **fields}}
+    body = json.dumps({"resource_provider_generation": 0, "inventories": inventories}).encode()
+    request = raw.encode("PUT", f"/resource_providers/{UUID}/inventories", headers, body)
+    assert not compare.difference(*(raw.send(port, request) for port in ports))
