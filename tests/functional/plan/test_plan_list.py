@@ -26,7 +26,7 @@ OF_MANY = f"resource provider inventory amend --resource=DISK_GB:reserved=3 {MAN
 
 
 def damage() -> None:
-    """Leave a journal that nobody can read."""
+    """Leave a journal with a damaged line."""
     (journal.directory() / "other.jsonl").write_text("{}\n")
 
 
