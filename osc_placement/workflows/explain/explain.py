@@ -435,12 +435,8 @@ class _Explainer:
         failing = [root for root, step in steps.items() if step < last]
         is_lacking = not serving and self._sources.issuperset(names.values())
         if not serving:
-            targets = [root for root in failing if root not in self._sources]
-            failing = [root for root in targets if root not in self._refused_by_nova] or targets
+            failing = self._changeable(failing)
         failing = failing or [root for root in down if self._is_only_disabled(root)]
-        # Placement has candidates in other trees too: a change with a part that gives one is not
-        # the smallest.
-        elsewhere = [root for root in roots if root not in steps and root not in down]
         members: Mapping[str, Collection[str]] = {}
         if named or not serving:
             members = _members(self._aggregates, self._nova_hosts)
@@ -454,10 +450,10 @@ class _Explainer:
             if root not in serving:
                 found += _without_repeated(self._changes_of(root, members, names.values()), found)
         if not serving:
-            trees = [*failing, *elsewhere]
-            refused_by_nova = self._refused_by_nova
-            of_query = changes.of_query(base, query, self._relaxations, trees, refused_by_nova)
-            found += filter(self._is_possible, of_query)
+            # Placement has candidates in other trees too: a change with a part that gives one is
+            # not the smallest.
+            elsewhere = [root for root in roots if root not in steps and root not in down]
+            found += self._changes_of_query([*failing, *elsewhere])
         found.sort(key=overwritten_by_nova.lasts, reverse=True)
         failed = failures.explained(base, query, chosen)
         return Explanation(
@@ -480,15 +476,25 @@ class _Explainer:
             short=tuple(failures.short_providers(base, query, failed)),
             hints=() if serving else tuple(self._forgotten_nodes(roots)),
             causes=tuple(self._relaxations.causes(self._targets(failing)) if is_lacking else ()),
-            uuids={
-                **{base.providers[root].name: root for root in serving},
-                **{
-                    step.provider: base.named[step.provider]
-                    for change in found
-                    for step in change.steps
-                },
-            },
+            uuids=self._uuids(serving, found),
         )
+
+    def _uuids(self, serving: Iterable[str], smallest: Iterable[SmallestChange]) -> dict[str, str]:
+        """``{name: UUID}`` of the hosts that serve the request, and of what a change is about."""
+        hosts = {self._base.providers[root].name: root for root in serving}
+        steps = (step for change in smallest for step in change.steps)
+        return hosts | {step.provider: self._base.named[step.provider] for step in steps}
+
+    def _changeable(self, failing: Sequence[str]) -> list[str]:
+        """The hosts that are a target; those that nova refuses anyway only if it refuses all."""
+        targets = [root for root in failing if root not in self._sources]
+        return [root for root in targets if root not in self._refused_by_nova] or targets
+
+    def _changes_of_query(self, trees: Sequence[str]) -> Iterator[SmallestChange]:
+        """The smallest changes of the request after which one of the trees serves it."""
+        relaxations, refused = self._relaxations, self._refused_by_nova
+        of_query = changes.of_query(self._base, self._query, relaxations, trees, refused)
+        return filter(self._is_possible, of_query)
 
     def _forgotten_nodes(self, roots: Iterable[str]) -> Iterator[str]:
         """The free nodes of Ironic, if the request is for what they do not offer."""
