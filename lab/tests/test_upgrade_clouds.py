@@ -23,7 +23,7 @@ from osc_placement.nova import flavor
 from osc_placement.scheduling import nova_options, releases, request, traits
 from osc_placement.scheduling.case import Facts
 from osc_placement.scheduling.server_hosts import ServerHosts
-from osc_placement.workflows.cloud import observe
+from osc_placement.workflows.cloud import source
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.host_verdicts import HostVerdicts
 from osc_placement.workflows.health import upgrade_checks, upgrade_requests
@@ -136,9 +136,10 @@ def said(
     if not pairs:
         return ""
     queries = [query for pair in pairs for query in pair.queries()]
-    base = observe.CloudReader(placement.client(), ReadContext(workers=1)).read(queries)
-    verdicts = HostVerdicts(base, compute)
-    changes = [upgrade_requests.compare(base, pair, step, verdicts) for pair in pairs]
+    with source.of(placement.client(), ReadContext(workers=1)).observed(queries) as observed:
+        observed.refine(None)
+    verdicts = HostVerdicts(observed.base, compute)
+    changes = [upgrade_requests.compare(observed.base, pair, step, verdicts) for pair in pairs]
     return str(upgrade_checks.workloads(changes, {}, "flavor").result)
 
 

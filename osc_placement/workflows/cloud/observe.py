@@ -1,15 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Reading the records that decide what some queries find, from a service.
+"""Reading the records of a service: all of them, or those that a plan concerns.
 
-``CloudReader`` reads them as far as the queries can tell a difference: every provider with its real
-inventories, the usage of the requested classes, the traits and aggregates that the queries name,
-and the aggregates of sharing providers.
+``wide.Wide`` reads only those that decide what some queries find.
 """
 
 from __future__ import annotations
 
 import functools
-import logging
 from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from osc_placement.client import api, lookup
@@ -18,8 +15,6 @@ from osc_placement.model import allocation, candidate, inventory, provider
 from osc_placement.plan import plan
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.reading import PlacementReader
-
-LOG = logging.getLogger(__name__)
 
 #: The consumer of everything that is used.
 _USAGE = "usage"
@@ -73,36 +68,6 @@ class CloudReader:
         """
         return self.state({}, {}, {standard.SHARING_TRAIT: self.sharing}, {})
 
-    def read(
-        self,
-        queries: Collection[candidate.CandidateQuery],
-        more: Collection[str] = (),
-        *,
-        with_aggregates: bool = False,
-    ) -> state.CloudState:
-        """The state for some queries, and for every query with fewer or lower constraints.
-
-        It has the members of the aggregates of the queries and of ``more``; ``with_aggregates``:
-        all aggregates of every provider.
-
-        Requests: those of ``providers``; one for the inventories of each provider, and one for the
-        usages of each with an inventory of a requested class; one listing for each trait and each
-        aggregate of the queries and of ``more``. For each sharing provider with an inventory of a
-        requested class (each at all, if a group requests no resources) one for its aggregates, and
-        one listing for each of these; ``with_aggregates`` instead one for the aggregates of each
-        provider.
-        """
-        uuids = [item.uuid for item in self.listed]
-        inventories = self.inventories(uuids)
-        classes = resource_classes(queries)
-        offering = [uuid for uuid, item in inventories.items() if not classes.isdisjoint(item)]
-        used = self.usages(offering)
-        names = sorted(traits(queries) - {standard.SHARING_TRAIT})
-        traits_of = {**self.with_traits(names), standard.SHARING_TRAIT: self.sharing}
-        members = self.members(offering, queries, more, with_aggregates=with_aggregates)
-        LOG.info("read %d providers, %d of them with requested classes", len(uuids), len(offering))
-        return self.state(inventories, used, traits_of, members)
-
     def inventories(self, uuids: Iterable[str]) -> dict[str, inventory.Inventories]:
         """``{provider: its inventories}``. Requests: one for each."""
         answers = self._reader.existing(self._client.list_inventories, uuids, "reading inventories")
@@ -131,7 +96,13 @@ class CloudReader:
     ) -> Mapping[str, Collection[str]]:
         """``{aggregate: providers}``; ``offering`` are those with a requested class.
 
-        Requests: those for aggregates of ``read``.
+        It has the members of the aggregates of the queries and of ``more``; ``with_aggregates``:
+        all aggregates of every provider.
+
+        Requests: for each sharing provider with an inventory of a requested class (each at all, if
+        a group requests no resources) one for its aggregates; one listing for each of these, and
+        of the queries and of ``more``. ``with_aggregates`` instead one for the aggregates of each
+        provider.
         """
         uuids = [item.uuid for item in self.listed]
         if with_aggregates:

@@ -166,11 +166,6 @@ class CloudSource:
         yield CloudReader(self.client, self.context).concerned(planned)
 
     @contextlib.contextmanager
-    def records(self, queries: Collection[CandidateQuery]) -> Iterator[state.CloudState]:
-        """Real inventories and usages for the queries. Requests: those of ``CloudReader.read``."""
-        yield CloudReader(self.client, self.context).read(queries)
-
-    @contextlib.contextmanager
     def observed(
         self,
         queries: Collection[CandidateQuery],
@@ -233,7 +228,7 @@ class FileSource(CloudSource):
         with self._state() as base:
             yield base
 
-    concerned = records = everything
+    concerned = everything
 
     @contextlib.contextmanager
     def observed(self, *_: Any, **__: Any) -> Iterator[ObservedCloud]:

@@ -141,7 +141,7 @@ class Wide(ObservedCloud):
     """The state of a service for some queries, and for every query with fewer constraints.
 
     Some inventories are known only as far as the queries need them. ``more`` and
-    ``with_aggregates`` as in ``CloudReader.read``. ``reader`` may have read providers.
+    ``with_aggregates`` as in ``CloudReader.members``. ``reader`` may have read providers.
 
     Requests: two listings; one request for candidates and one listing for a common class, and the
     same for each further class that has room in more than eight trees which are not known yet. One

@@ -193,13 +193,14 @@ class UpgradeReader:
         ]
 
     def changes(self, pairs: Sequence[CasePair]) -> list[WorkloadChange]:
-        """What the requests lose. Requests: those of ``CloudReader.read`` on a service."""
+        """What the requests lose. Requests: those of ``Wide`` on a service, exact for all trees."""
         client, upgrade = self.services.client, self.upgrade
         queries = [query for pair in pairs for query in pair.queries()]
         if not queries:
             return []
-        with source.of(client, self.context).records(queries) as base:
-            empty = base.without_allocations()
+        with source.of(client, self.context).observed(queries) as observed:
+            observed.refine(None)
+            empty = observed.base.without_allocations()
             verdicts = HostVerdicts(empty, self._running)
             return [upgrade_requests.compare(empty, pair, upgrade, verdicts) for pair in pairs]
 
@@ -334,7 +335,7 @@ def check_upgrade(reader: UpgradeReader, services: health.HealthServices) -> lis
     """Every check, in order.
 
     Requests: those of ``allocation_audit.read_cloud``, ``mirror.plan_mirror`` and
-    ``CloudReader.read`` for all queries, each different one once; one listing for each new trait
+    ``Wide`` for all queries, each different one once; one listing for each new trait
     that a provider has, and two of all traits; to nova one per 1000 flavors; to glance one per page
     of images, and one for each image of a server that is not among them.
     """

@@ -17,7 +17,7 @@ from osc_placement.engine import state
 from osc_placement.model import candidate, constraint, inventory
 from osc_placement.testing import service
 from osc_placement.workflows.capacity import show
-from osc_placement.workflows.cloud import hosts, source, wide
+from osc_placement.workflows.cloud import hosts, wide
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.explain import explain
 from tests.support.candidates import clouds, explained, random_queries
@@ -103,8 +103,8 @@ def answer(ask: Callable[[], object]) -> object:
 
 @pytest.mark.seeds(10, long=400)
 @pytest.mark.parametrize("trees", ["flat", "any"])
-def test_wide_requests_and_a_complete_reading_give_the_same_answers(
-    seed: int, trees: str, placement: service.InProcessPlacement, monkeypatch: pytest.MonkeyPatch
+def test_wide_requests_and_the_database_give_the_same_answers(
+    seed: int, trees: str, placement: service.InProcessPlacement
 ) -> None:
     draw = random.Random(f"wide {seed}")
     if trees == "flat":
@@ -114,14 +114,10 @@ def test_wide_requests_and_a_complete_reading_give_the_same_answers(
         # Nested and sharing, with traits, aggregates and several groups.
         base = clouds.draw_state(draw)
         queries = [random_queries.draw_query(draw, base, VERSION) for _ in range(2)]
-    client = as_service(placement, base)
-    short = answers(client, queries)
-
-    def complete(reader: Any, queries: Any, more: Any = (), **options: Any) -> wide.ObservedCloud:
-        return wide.ObservedCloud(reader.read(queries, more, **options))
-
-    monkeypatch.setattr(source, "Wide", complete)
-    assert short == answers(client, queries)
+    client = explained.seeded(placement, base)
+    of_database = answers(client, queries)
+    client.transport.local = lambda: None
+    assert answers(client, queries) == of_database
 
 
 def as_service(

@@ -519,9 +519,22 @@ def test_a_cloud_is_read_once(
         outcomes["servers"].details[1].endswith("nova does not show their properties (3 servers)")
     )
     sent = [(item.method, item.path, item.query) for item in client.sent]
-    assert len(sent) == len(set(sent)) == 113
+    assert len(sent) == len(set(sent)) == 118
     assert {item.method for item in client.sent} == {"GET"}
     assert len(outcomes["allocations"].subjects) == 81
+
+
+@pytest.mark.parametrize(("vcpus", "result"), [(2, "warning"), (4, "success")])
+def test_a_host_that_is_full_serves_up_to_its_max_unit_without_allocations(
+    vcpus: int, result: str
+) -> None:
+    kit = testing.Cloud()
+    kit.compute("h", traits=TPM_TRAITS, MEMORY_MB=4096, VCPU={"total": 8, "max_unit": 2})
+    for number in range(4):
+        kit.server(f"s{number}", {"h": {"VCPU": 2}})
+    kit.flavor("f", vcpus=vcpus, ram=64, disk=0, extra_specs=TPM)
+    outcome = checked(kit.nova(), embedded.Client(load=kit))["flavors"]
+    assert str(outcome.result) == result, outcome
 
 
 def test_what_cannot_be_read_is_a_warning_of_its_checks_alone(
