@@ -33,7 +33,9 @@ CHANGE_LEVEL = {
     "plan.workers",
 }
 PLAN = {"plan", "plan.kinds", *CHANGE_LEVEL}
-ENGINE = {"engine", "engine.candidates"}
+#: What every Placement has; nova's rules read it, too.
+STANDARD = "engine.standard"
+ENGINE = {"engine", "engine.candidates", STANDARD}
 #: The services and Placement's values.
 BELOW_PLAN = {"nova", "neutron", "client", "model"}
 #: What every workflow may import of the layers below.
@@ -80,14 +82,15 @@ LAYERS: dict[str, set[str]] = {
     "client": {"client.connection", "model"},
     "client.connection": {"client", "model"},
     "neutron": {"client", "model"},
-    "nova": {"client", "neutron", "model"},
-    "scheduling": {"nova", "neutron", "model"},
-    "engine": {"model"},
-    "engine.candidates": {"engine", "model"},
+    "nova": {"client", "neutron", "model", STANDARD},
+    "scheduling": {"nova", "neutron", "model", STANDARD},
+    STANDARD: set(),
+    "engine": {"model", STANDARD},
+    "engine.candidates": {"engine", "model", STANDARD},
     "search": {"engine.candidates"},
     "server": {*ENGINE, "server.handlers", "server.store", "model"},
     "server.handlers": {*ENGINE, "server", "model"},
-    "server.store": {"engine", "model"},
+    "server.store": {"engine", "model", STANDARD},
     **{module: {"model"} for module in CHANGE_LEVEL},
     "plan.workers": {"client"},
     "plan.change": {"plan.forms", "plan.reasons", "model"},
@@ -406,7 +409,7 @@ def test_a_public_class_name_is_unique() -> None:
 
 
 #: Lines of the product without those of the license. To raise it, state the reason in the commit.
-MAX_LINES = 70_264
+MAX_LINES = 70_236
 
 
 def test_the_product_does_not_outgrow_its_lines() -> None:
@@ -414,7 +417,7 @@ def test_the_product_does_not_outgrow_its_lines() -> None:
 
 
 #: Lines of the tests, their support, the lab and the benchmarks. A test that goes lowers it.
-MAX_TEST_LINES = 72_383
+MAX_TEST_LINES = 72_381
 
 
 def test_the_tests_do_not_outgrow_their_lines() -> None:

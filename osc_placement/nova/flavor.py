@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from osc_placement.engine import standard
 from osc_placement.model import allocation, name
 from osc_placement.model.candidate import CandidateQuery, RequestGroup
 from osc_placement.nova import topology
@@ -40,33 +41,6 @@ MEM_ENCRYPTION_CONTEXT = "MEM_ENCRYPTION_CONTEXT"
 
 #: The classes of compute nodes; few other providers have them.
 HOST_CLASSES = frozenset({VCPU, PCPU, MEMORY_MB})
-
-#: Nova ignores extra specs with other classes, except custom classes.
-STANDARD_CLASSES = frozenset(
-    {
-        VCPU,
-        PCPU,
-        MEMORY_MB,
-        DISK_GB,
-        MEM_ENCRYPTION_CONTEXT,
-        "FPGA",
-        "IPV4_ADDRESS",
-        "NET_BW_EGR_KILOBIT_PER_SEC",
-        "NET_BW_IGR_KILOBIT_PER_SEC",
-        "NET_PACKET_RATE_EGR_KILOPACKET_PER_SEC",
-        "NET_PACKET_RATE_IGR_KILOPACKET_PER_SEC",
-        "NET_PACKET_RATE_KILOPACKET_PER_SEC",
-        "NUMA_CORE",
-        "NUMA_MEMORY_MB",
-        "NUMA_SOCKET",
-        "NUMA_THREAD",
-        "PCI_DEVICE",
-        "PGPU",
-        "SRIOV_NET_VF",
-        "VGPU",
-        "VGPU_DISPLAY_HEAD",
-    }
-)
 
 #: The beginning of the resource classes of persistent memory.
 PMEM_PREFIX = f"{name.CUSTOM_PREFIX}PMEM_NAMESPACE_"
@@ -218,13 +192,17 @@ def _pinned_by(specs: Mapping[str, str], image: Mapping[str, str]) -> str:
 
 
 def _requested(specs: Mapping[str, str]) -> dict[str, dict[str, int]]:
-    """``{suffix: {resource class: amount}}`` of extra specs, with zeros; always has ""."""
+    """``{suffix: {resource class: amount}}`` of extra specs, with zeros; always has "".
+
+    Nova ignores extra specs with classes that are neither standard nor custom.
+    """
     groups: dict[str, dict[str, int]] = collections.defaultdict(dict)
     _ = groups[""]
     for suffix, resource_class, text in matching("resources", specs):
         amount = _amount(text)
         if amount is not None and (
-            resource_class in STANDARD_CLASSES or resource_class.startswith(name.CUSTOM_PREFIX)
+            resource_class in standard.RESOURCE_CLASSES
+            or resource_class.startswith(name.CUSTOM_PREFIX)
         ):
             groups[suffix][resource_class] = amount
     return groups

@@ -10,10 +10,10 @@ import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from osc_placement.engine import standard
 from osc_placement.model import json_text
 from osc_placement.model.name import CUSTOM_PREFIX
-from osc_placement.nova import configuration, flavor as flavors, topology
-from osc_placement.scheduling import traits
+from osc_placement.nova import configuration, topology
 
 _NOT_IN_A_NAME = re.compile("[^A-Z0-9_]+")
 
@@ -69,8 +69,8 @@ def read_aliases(texts: Iterable[str]) -> PciAliases:
         requested = fields.get("resource_class") or device
         names = filter(None, fields.get("traits", "").split(","))
         read = PciAlias(
-            _standard_or_custom(requested, flavors.STANDARD_CLASSES),
-            frozenset(_standard_or_custom(name, traits.standard()) for name in names),
+            _standard_or_custom(requested, standard.RESOURCE_CLASSES),
+            frozenset(_standard_or_custom(name, standard.traits()) for name in names),
             bool(fields.get("vendor_id") and fields.get("product_id")),
             topology.is_true(fields.get("live_migratable")),
             bool(fields.get("resource_class")),
@@ -135,10 +135,10 @@ def wrong_aliases(aliases: PciAliases, *, in_placement: bool) -> Iterator[str]:
             yield f"alias {name} has no vendor_id and product_id"
 
 
-def _standard_or_custom(text: str, standard: Container[str]) -> str:
+def _standard_or_custom(text: str, names: Container[str]) -> str:
     """A standard name, or the normalized custom name."""
     normalized = _NOT_IN_A_NAME.sub("_", text.upper())
-    if normalized in standard or normalized.startswith(CUSTOM_PREFIX):
+    if normalized in names or normalized.startswith(CUSTOM_PREFIX):
         return normalized
     return f"{CUSTOM_PREFIX}{normalized}"
 

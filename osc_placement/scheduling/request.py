@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from osc_placement import errors
+from osc_placement.engine import standard
 from osc_placement.model import constraint
 from osc_placement.model.candidate import CandidateQuery, RequestGroup
 from osc_placement.model.constraint import Constraint, Kind
@@ -501,7 +502,7 @@ class _Builder:
             self._assumed.append("the image's disk format is unknown: its trait is left out")
             return
         trait = f"COMPUTE_IMAGE_TYPE_{form.upper()}"
-        if trait in traits.standard():
+        if trait in standard.traits():
             self._root_trait(Kind.ROOT_REQUIRED, trait, IMAGE_TYPE, f"disk_format={form}")
 
     def _isolated(self) -> None:

@@ -9,10 +9,10 @@ the results with nova.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
+from osc_placement.engine import standard
 from osc_placement.nova.flavor import Source
 from osc_placement.nova.topology import is_true
 
@@ -94,14 +94,6 @@ class _Value(NamedTuple):
 
     text: str
     origin: str
-
-
-@functools.cache
-def standard() -> frozenset[str]:
-    """The standard traits: nova leaves out derived traits that it does not know."""
-    import os_traits
-
-    return frozenset(os_traits.get_traits())
 
 
 def releases_of(version: str) -> tuple[int, ...]:
@@ -273,7 +265,7 @@ _ARCHITECTURES = {"amd64": "x86_64", "i386": "i686"}
 
 
 def image_metadata(_: Properties, image: Properties, __: int) -> Iterator[Trait]:
-    """The traits of ``[scheduler]/image_metadata_prefilter``; none if nova does not know one."""
+    """The traits of ``[scheduler]/image_metadata_prefilter``; none if one is not standard."""
     requested = []
     for key, prefix in _MODELS.items():
         if image.get(key):
@@ -282,7 +274,7 @@ def image_metadata(_: Properties, image: Properties, __: int) -> Iterator[Trait]
                 value = _ARCHITECTURES.get(value, value)
             trait = f"{prefix}_{value.upper().replace('-', '_')}"
             requested.append(Trait(trait, Source(METADATA, f"image {key}={image[key]}")))
-    if standard().issuperset(trait.name for trait in requested):
+    if standard.traits().issuperset(trait.name for trait in requested):
         yield from requested
 
 

@@ -8,7 +8,6 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
-import os_resource_classes
 import pytest
 
 from osc_placement import errors
@@ -207,10 +206,6 @@ def test_a_hidden_image_leaves_classes_undecided() -> None:
     realtime = {**decided, "hw:cpu_policy": "mixed", "hw:cpu_realtime": "yes"}
     realtime["hw:cpu_realtime_mask"] = "^0"
     assert set(request(realtime, hidden=True).undecided) == {"PCPU"}
-
-
-def test_the_standard_classes_match_os_resource_classes() -> None:
-    assert set(os_resource_classes.STANDARDS) == flavor.STANDARD_CLASSES
 
 
 def glance(status: int, text: str) -> flavors.SessionGlance:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from osc_placement.engine import standard
 from osc_placement.model import allocation
 from osc_placement.nova import flavor, values
 from osc_placement.plan import change, reasons
@@ -187,7 +188,7 @@ def _is_novas(snapshot: Cloud, uuid: str, part: allocation.Resources) -> bool:
     offered = snapshot.inventories.get(root)
     if offered is not None and not flavor.HOST_CLASSES & offered.keys():
         return True
-    return bool(flavor.STANDARD_CLASSES & part.keys())
+    return not part.keys().isdisjoint(standard.RESOURCE_CLASSES)
 
 
 def _left_over(
