@@ -45,16 +45,9 @@ HOST_CLASSES = frozenset({VCPU, PCPU, MEMORY_MB})
 #: The beginning of the resource classes of persistent memory.
 PMEM_PREFIX = f"{name.CUSTOM_PREFIX}PMEM_NAMESPACE_"
 
+#: An extra spec ``resources<suffix>:<class>`` or ``trait<suffix>:<trait>``.
 _KEY = re.compile(r"(?P<kind>resources|trait)(?P<suffix>[a-zA-Z0-9_-]{0,64}):(?P<what>.*)")
 _NOT_A_CLASS = re.compile(r"[^0-9A-Z]+")
-
-
-class _GroupKey(NamedTuple):
-    """An extra spec ``resources<suffix>:<class>`` or ``trait<suffix>:<trait>``."""
-
-    kind: str
-    suffix: str
-    what: str
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -211,21 +204,9 @@ def _requested(specs: Mapping[str, str]) -> dict[str, dict[str, int]]:
 def matching(kind: str, specs: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:
     """``(suffix, resource class or trait, value)`` of the extra specs of a kind."""
     for key, value in specs.items():
-        parsed = _parse_group_key(key)
-        if parsed and parsed.kind == kind:
-            yield parsed.suffix, parsed.what, value
-
-
-def _parse_group_key(key: str) -> _GroupKey | None:
-    """The parts of the key of an extra spec; None for any other key."""
-    match = _KEY.fullmatch(key)
-    return _GroupKey(*match.group("kind", "suffix", "what")) if match else None
-
-
-def pmem_class(label: str) -> str:
-    """The resource class of a label in ``hw:pmem``."""
-    normalized = _NOT_A_CLASS.sub("_", label.strip().upper())
-    return f"{PMEM_PREFIX}{normalized}"
+        match = _KEY.fullmatch(key)
+        if match and match["kind"] == kind:
+            yield match["suffix"], match["what"], value
 
 
 def _amount(text: str) -> int | None:
@@ -260,7 +241,7 @@ def _special(specs: Mapping[str, str], image: Mapping[str, str]) -> dict[str, tu
     labels = specs.get("hw:pmem", "")
     for label in labels.split(","):
         if label.strip():
-            resource_class = pmem_class(label)
+            resource_class = PMEM_PREFIX + _NOT_A_CLASS.sub("_", label.strip().upper())
             count = read[resource_class][0] + 1 if resource_class in read else 1
             read[resource_class] = count, Source(PERSISTENT_MEMORY, f"hw:pmem={labels}")
     encrypted = {
