@@ -178,16 +178,6 @@ class SchedulerOptions:
     restrict_isolated_hosts_to_isolated_images: bool = True
     disable_fallback_pcpu_query: bool = False
 
-    def optional(self) -> dict[str, bool]:
-        """``{request filter that is off by default: whether it is on}``."""
-        return {
-            "tenant aggregates": self.limit_tenants_to_placement_aggregate,
-            "image type support": self.query_placement_for_image_type_support,
-            "isolated aggregates": self.enable_isolated_aggregate_filtering,
-            "image metadata": self.image_metadata_prefilter,
-            "routed networks": self.query_placement_for_routed_network_aggregates,
-        }
-
 
 #: The request filters that nova.conf turns on or off.
 FILTERS = (

@@ -563,7 +563,11 @@ class _Builder:
         if self._release >= traits.OWNER_SINCE and options.owner is None:
             self._assumed.append(OWNER_UNKNOWN)
         if options.enabled_filters is None:
-            off = [title for title, is_on in options.optional().items() if not is_on]
+            off = [
+                rule.step.removeprefix("request filter: ")
+                for rule in RULES
+                if rule.option in nova_options.FILTERS and not getattr(options, rule.option)
+            ]
             self._assumed.append(
                 f"nova.conf is not given: these request filters are off: {', '.join(off)}"
             )
