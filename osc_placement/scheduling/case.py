@@ -91,7 +91,7 @@ class Case:
     ``is_disabled``: the flavor of a resize is disabled. ``source_fails``: the question is about the
     failure of the server's host. ``may_stay``: a resize may stay on its host. ``why_no_request`` is
     why nova or Placement refuses the request, if there is none. ``kind`` is equal for servers
-    whose specs differ in the UUID and the name only; empty where they were not compared.
+    with equal requests; empty where they were not compared.
     """
 
     way: Way

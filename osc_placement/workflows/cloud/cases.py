@@ -179,7 +179,7 @@ def of_servers(
                 facts=facts,
             )
             # Many servers have equal flavors and images.
-            key = repr(dataclasses.replace(spec, uuid=None, name=""))
+            key = _kind(spec)
             if key not in alike:
                 alike[key] = with_requests_or_reason(case, caveats)
             cases[uuid] = dataclasses.replace(case, requests=alike[key].requests, kind=key)
@@ -189,6 +189,13 @@ def of_servers(
         except errors.InvalidInput as error:
             cases[uuid] = "; ".join(error.reasons)
     return cases
+
+
+def _kind(spec: request.ServerSpec) -> str:
+    """Equal for servers with equal requests: of a port that requests nothing, no field counts."""
+    ports = [port for port in spec.ports if port.groups or port.vnic_type != "normal"]
+    alike = dataclasses.replace(spec, uuid=None, name="", ports=ports)
+    return repr((bool(spec.ports), alike))
 
 
 def _attached(

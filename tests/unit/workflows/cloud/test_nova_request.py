@@ -9,12 +9,14 @@ from typing import Any
 import pytest
 
 from osc_placement.neutron import api as neutron_api
-from osc_placement.nova import api, flavors, values
+from osc_placement.nova import api, flavor, flavors, values
 from osc_placement.scheduling import nova_options, traits
+from osc_placement.scheduling.case import Case
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.testing import nova as kit, service
 from osc_placement.workflows.cloud import cases, nova_request, source
 from osc_placement.workflows.cloud.context import ReadContext
+from tests.support.fake_neutron import FakeNeutron
 
 SERVER, IMAGE = "00000000-0000-4000-8000-0000000000c1", "00000000-0000-4000-8000-0000000000d1"
 
@@ -69,6 +71,28 @@ def test_a_server_without_its_image_has_a_request_with_doubts(status: int, unkno
         )
         # The image can require a trait.
         assert any(text.startswith(unknown) for text in single.caveats.doubts)
+
+
+def test_servers_whose_ports_request_nothing_share_one_request() -> None:
+    ports = {
+        "a": [neutron_api.Port("p1", "", "a")],
+        "b": [neutron_api.Port("p2", "", "b"), neutron_api.Port("p3", "", "b")],
+        "c": [neutron_api.Port("p4", "", "c", vnic_type="remote-managed")],
+        "d": [],
+    }
+    server = values.Server("", flavor=flavor.Flavor(1, 1, 1), flavor_name="f", project_id="p")
+    listed = {uuid: dataclasses.replace(server, uuid=uuid, name=f"vm-{uuid}") for uuid in ports}
+    nova = recorded()
+    services = nova_request.RequestServices(
+        nova, FakeNeutron, lambda: Glance(404), lambda _: frozenset()
+    )
+    read = cases.of_servers(
+        services, listed, nova_options.SchedulerOptions(), ServerHosts(), ports
+    ).values()
+    a, b, c, d = (case for case in read if isinstance(case, Case))
+    assert a.requests is b.requests
+    assert len({a.kind, c.kind, d.kind}) == 3
+    assert "COMPUTE_REMOTE_MANAGED_PORTS" in c.requests[0].query.root_required
 
 
 @pytest.mark.parametrize(
