@@ -159,7 +159,7 @@ def show(
         observed.refine([root for root, _ in added])
         states = {False: observed.base}
         if request.keep is not None:
-            in_nova = observe_hosts.known_servers(states[False], nova)
+            in_nova = observe_hosts.servers_everywhere(states[False], nova).known
         if later is not None:
             states[True] = later.state
         like: dict[str, str] = {}

@@ -146,18 +146,11 @@ def of_state(
     return _read(HostRecords(base), hosts, aggregates, nova, (), others)
 
 
-def known_servers(
-    base: state.CloudState, nova: nova_servers.NovaReader
-) -> nova_servers.ServerCases:
-    """What nova requests for all servers of a state, those without allocations included.
+def servers_everywhere(base: state.CloudState, nova: nova_servers.NovaReader) -> ServersRead:
+    """The servers of all hosts of a state; ``known`` has those without allocations, too.
 
     Requests: those of ``nova``, to nova and neutron.
     """
-    return servers_everywhere(base, nova).known
-
-
-def servers_everywhere(base: state.CloudState, nova: nova_servers.NovaReader) -> ServersRead:
-    """The servers of all hosts of a state. Requests: those of ``nova``, to nova and neutron."""
     hosts = hosts_of(base)
     uuids = dict.fromkeys(server.uuid for server in servers.servers_on(base, hosts))
     cloud = nova.on_roots(hosts, uuids)

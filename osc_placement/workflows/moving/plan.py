@@ -115,7 +115,7 @@ class DrainRequest:
             named = nova.named_aggregates(self.aggregates)
             with source.of(client, context).everything(named) as base:
                 read = observe_hosts.of_state(base, self.hosts, self.aggregates, nova, others)
-                everywhere = observe_hosts.known_servers(base, nova)
+                everywhere = observe_hosts.servers_everywhere(base, nova).known
                 read = dataclasses.replace(read, everywhere=everywhere)
         else:
             more = [query for it in self.flavors.values() for one in it.queries for query in one]

@@ -94,7 +94,7 @@ class RollRequest:
             read = observe_hosts.of_state(whole, hosts, self.aggregates, nova)
             follow.check_nova(filter(None, [read.cloud.servers_problem]))
             if self.options.keep:
-                everywhere = observe_hosts.known_servers(whole, nova)
+                everywhere = observe_hosts.servers_everywhere(whole, nova).known
                 read = dataclasses.replace(read, everywhere=everywhere)
         return read
 
