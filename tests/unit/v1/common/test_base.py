@@ -41,35 +41,36 @@ class Probe(base.Command):
         self.exit_code = self.leaves
 
 
+def shell(api_client: api.Client | None = None, **settings: Any) -> Any:
+    """The application of a command; without a client its first use fails."""
+    clients = {} if api_client is None else {"osc_placement": api_client}
+    options = types.SimpleNamespace(config=settings)
+    manager = types.SimpleNamespace(_cli_options=options, **clients)
+    return types.SimpleNamespace(client_manager=manager, stdout=sys.stdout)
+
+
 def probe(api_client: api.Client | None = None, **settings: Any) -> Probe:
-    manager = types.SimpleNamespace(
-        osc_placement=api_client, _cli_options=types.SimpleNamespace(config=settings)
-    )
-    return Probe(types.SimpleNamespace(client_manager=manager, stdout=None), None)  # type: ignore[arg-type]
+    return Probe(shell(api_client, **settings), None)
 
 
 ARGUMENTS = probe().get_parser("openstack probe").parse_args([])
 
 
-def test_an_unpinned_command_uses_1_29() -> None:
-    api_client, _ = client(versions("1.0", "1.39"), version=None)
-    assert probe(api_client).connect().microversion == microversion.UNPINNED
-
-
-def test_an_option_raises_the_version() -> None:
-    api_client, _ = client(versions("1.0", "1.39"), version=None)
-    connected = probe(api_client).connect([("any traits", "--colour")], optional=["consumer types"])
-    assert connected.microversion == (1, 39)
-
-
-def test_optional_features_do_not_exceed_the_server() -> None:
-    api_client, _ = client(versions("1.0", "1.35"), version=None)
-    assert probe(api_client).connect(optional=["consumer types"]).microversion == (1, 35)
-
-
-def test_an_old_server_gets_its_highest_version() -> None:
-    api_client, _ = client(versions("1.0", "1.10"), version=None)
-    assert probe(api_client).connect().microversion == (1, 10)
+@pytest.mark.parametrize(
+    ("most", "required", "optional", "version"),
+    [
+        ("1.39", [], [], microversion.UNPINNED),
+        ("1.39", [("any traits", "--colour")], ["consumer types"], (1, 39)),
+        # Neither an optional feature nor the version of the command exceeds the server.
+        ("1.35", [], ["consumer types"], (1, 35)),
+        ("1.10", [], [], (1, 10)),
+    ],
+)
+def test_an_unpinned_command_uses_the_version_of_its_options(
+    most: str, required: list[tuple[str, str]], optional: list[str], version: tuple[int, int]
+) -> None:
+    api_client, _ = client(versions("1.0", most), version=None)
+    assert probe(api_client).connect(required, optional).microversion == version
 
 
 def test_a_missing_feature_is_refused_after_the_version_document() -> None:
@@ -126,8 +127,7 @@ def test_a_lister_exits_with_its_code(capsys: pytest.CaptureFixture[str]) -> Non
             self.exit_code = 6
             return ("a",), [(1,)]
 
-    app = types.SimpleNamespace(client_manager=None, stdout=__import__("sys").stdout)
-    command = Rows(app, None)  # type: ignore[arg-type]
+    command = Rows(shell(), None)
     parsed = command.get_parser("rows").parse_args(["-f", "value"])
     assert command.run(parsed) == 6
     assert capsys.readouterr().out == "1\n"
@@ -174,11 +174,8 @@ def test_an_interrupted_command_says_whether_anything_was_changed(
             raise KeyboardInterrupt
 
     api_client, _ = client(Reply(204))
-    settings = types.SimpleNamespace(config={})
-    manager = types.SimpleNamespace(osc_placement=api_client, _cli_options=settings)
-    app = types.SimpleNamespace(client_manager=manager, stdout=None)
     with pytest.raises(KeyboardInterrupt):
-        Interrupted(app, None).run(ARGUMENTS)  # type: ignore[arg-type]
+        Interrupted(shell(api_client), None).run(ARGUMENTS)
     assert capsys.readouterr().err == f"Interrupted: {message}\n"
 
 
@@ -187,10 +184,7 @@ RECORDED = {"nova_recording": "12-hosts"}
 
 def run(command: type[plan_command.PlanCommand], *arguments: str, **settings: Any) -> int:
     """Run a command whose client fails at first use."""
-    options = types.SimpleNamespace(config=settings)
-    manager = types.SimpleNamespace(_cli_options=options)
-    app = types.SimpleNamespace(client_manager=manager, stdout=sys.stdout)
-    instance = command(app, None)  # type: ignore[arg-type]
+    instance = command(shell(**settings), None)
     return instance.run(instance.get_parser("openstack").parse_args(arguments))
 
 
@@ -220,8 +214,7 @@ def test_a_dry_run_may_read_a_recording() -> None:
 
 
 def test_recorded_words_are_those_of_the_command_line() -> None:
-    app = types.SimpleNamespace(client_manager=None)
-    command = heal.HealAllocations(app, None)  # type: ignore[arg-type]
+    command = heal.HealAllocations(shell(), None)
     parser = command.get_parser("openstack")
     line = ["--host", "a", "--host", "b c", "--check-owners", "--strategy", "pack"]
     not_recorded = ["--dry-run", "--max-count", "1", "--allow", "recorded-nova", "--instance", "s"]
@@ -231,7 +224,6 @@ def test_recorded_words_are_those_of_the_command_line() -> None:
 
 
 def test_an_audit_records_what_it_does_not_read() -> None:
-    app = types.SimpleNamespace(client_manager=None)
-    command = audit.AuditProviders(app, None)  # type: ignore[arg-type]
+    command = audit.AuditProviders(shell(), None)
     parser = command.get_parser("openstack")
     assert command.command_line(parser.parse_args(["--skip-agents"])) == "--skip-agents"
