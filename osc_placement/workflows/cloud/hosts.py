@@ -11,22 +11,16 @@ from collections.abc import Iterable
 
 from osc_placement.engine import record, standard, state
 from osc_placement.engine.candidates import plans
-from osc_placement.engine.candidates.budget import SearchBudget
 from osc_placement.engine.candidates.forest import Forest
 from osc_placement.model import candidate
 
 
 class HostSearch:
-    """The search of the engine, tree by tree; the errors of ``budget`` end it."""
+    """The search of the engine, tree by tree."""
 
-    def __init__(
-        self,
-        base: state.CloudState,
-        query: candidate.CandidateQuery,
-        budget: SearchBudget | None = None,
-    ) -> None:
+    def __init__(self, base: state.CloudState, query: candidate.CandidateQuery) -> None:
         self.plan = plans.prepare(base, query)
-        self.forest = Forest(base, self.plan, budget)
+        self.forest = Forest(base, self.plan)
         self._base = base
         self._may_serve = bool(self.plan.totals) and not any(
             group.impossible for group in self.plan.groups
