@@ -88,10 +88,6 @@ class Estimate:
             capacity = self._capacity.get(uuid, {}).get(name, 0)
         return capacity - self.used(uuid).get(name, 0)
 
-    def odd(self, name: str) -> Iterator[str]:
-        """Providers with something free that cannot supply 1: min_unit or step_size is not 1."""
-        return self.refuted(name, 1)
-
     def refuted(self, name: str, amount: int) -> Iterator[str]:
         """Providers, not read, that have an amount free and cannot supply it."""
         return (uuid for uuid in self.unproved(name, amount) if self.free(uuid, name) >= amount)

@@ -349,7 +349,8 @@ class Wide(ObservedCloud):
             for uuid in self._known.contradicted(name, amount)
         }
         self._read_trees(root for root in self._trees if root in changed)
-        unclear = {uuid for name in sorted(amounts) for uuid in self._known.odd(name)}
+        # What has something free and cannot supply 1 has an unusual min_unit or step_size.
+        unclear = {uuid for name in sorted(amounts) for uuid in self._known.refuted(name, 1)}
         for name in repeated:
             unclear.update(self._known.unproved(name, max(amounts[name])))
         self._read_exactly(uuid for uuid in self._roots if uuid in unclear)
