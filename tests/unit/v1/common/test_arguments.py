@@ -6,9 +6,9 @@ from __future__ import annotations
 import pytest
 
 from osc_placement import errors
-from osc_placement.model import inventory, provider
+from osc_placement.model import provider
 from osc_placement.v1.common import arguments
-from osc_placement.v1.resources import inventory as inventory_module, provider as provider_module
+from osc_placement.v1.resources import provider as provider_module
 
 
 def test_member_of_accepts_the_forms_of_upstream_and_of_the_api() -> None:
@@ -43,21 +43,6 @@ def test_all_errors_of_resources_are_reported() -> None:
     with pytest.raises(errors.InvalidInput) as caught:
         problems.check()
     assert len(caught.value.reasons) == 5
-
-
-def test_only_an_existing_class_can_lack_a_total() -> None:
-    existing = {"VCPU": inventory.Inventory(total=8, max_unit=4)}
-    allocations = {"VCPU": {"reserved": 1}}
-    amended = inventory_module.target_of(existing, allocations, amend=True)
-    assert amended == {"VCPU": inventory.Inventory(total=8, max_unit=4, reserved=1)}
-    with pytest.raises(errors.InvalidInput, match="'total' is a required property"):
-        inventory_module.target_of(existing, allocations, amend=False)
-
-
-def test_amend_is_idempotent() -> None:
-    changes = {"VCPU": {"allocation_ratio": 4.0}, "DISK_GB": {"total": 9}}
-    once = inventory_module.target_of({"VCPU": inventory.Inventory(total=8)}, changes, amend=True)
-    assert inventory_module.target_of(once, changes, amend=True) == once
 
 
 def test_allocations_are_parsed_for_each_consumer() -> None:
