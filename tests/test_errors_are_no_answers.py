@@ -43,10 +43,6 @@ RIGHT: dict[tuple[str, str], str] = {
         "client/lookup.py",
         "providers_with_trait",
     ): "400 of an unknown trait",
-    (
-        "nova/api.py",
-        "maximum_version",
-    ): "404 or 403 of the document",
     ("offline/app.py", "_names"): "a database without the table has no names",
     ("plan/apply.py", "_narrow_undo"): "a file of this computer, whose loss the run reports",
     ("plan/attempt.py", "_write"): "the attempt keeps the error, and reads again",
@@ -76,6 +72,7 @@ RIGHT: dict[tuple[str, str], str] = {
         "_read_summaries",
     ): "each host is read then",
     ("workflows/repair/migrations/registry.py", "_migrate"): "the result has the failure",
+    ("workflows/snapshot/nova.py", "_read_all"): "the recording has the reason",
     ("workflows/snapshot/save.py", "check"): "404 of a provider: it is read again",
     ("workflows/snapshot/save.py", "read_allocations"): "404 of a provider: it is read again",
 }

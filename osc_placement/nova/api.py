@@ -37,8 +37,11 @@ _NO_OFFSET = datetime.timedelta()
 #: Entries per request: nova's own default limit.
 PAGE = 1000
 
-#: Statuses of a version document that is not shown.
-_NOT_SHOWN = frozenset({403, 404})
+#: ``{status of a version document that is not shown: what is not known then}``
+_NOT_SHOWN = {
+    403: "nova refuses to show its version (HTTP 403)",
+    404: "nova shows no version",
+}
 
 _NUMBER = re.compile(r"\d+\.\d+")
 _URL_VERSION = re.compile(r"/v2(\.\d+)?(?=/)")
@@ -305,21 +308,24 @@ def availability_zones(nova: Nova) -> list[str]:
         return [values.DEFAULT_ZONE, *(zone["zoneName"] for zone in body["availabilityZoneInfo"])]
 
 
-def maximum_version(nova: Nova) -> str | None:
-    """The maximum of the compute API, such as "2.100"; None if nova does not show it.
+def maximum_version(nova: Nova) -> str:
+    """The maximum of the compute API, such as "2.100".
 
     A recording may have no version document, and something in front of nova may not pass it on.
-    Requests: one GET. Errors: as ``ask``, for any other reason.
+    Requests: one GET. Errors: NotKnown if nova does not show it; as ``ask``, for any other reason.
     """
     try:
         body = nova.ask("/", "2.1")
     except (NovaRefused, errors.NotKnown) as error:
-        if getattr(error, "status", 404) not in _NOT_SHOWN:
+        reason = _NOT_SHOWN.get(getattr(error, "status", 404))
+        if reason is None:
             raise
-        return None
+        raise errors.NotKnown(reason) from error
     with parsing("/"):
         version = body["version"].get("version")
-    return version if isinstance(version, str) and _NUMBER.fullmatch(version) else None
+    if isinstance(version, str) and _NUMBER.fullmatch(version):
+        return version
+    raise errors.NotKnown(_NOT_SHOWN[404])
 
 
 def host_aggregate_uuids(nova: Nova) -> list[str] | None:

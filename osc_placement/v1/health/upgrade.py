@@ -7,6 +7,7 @@ import argparse
 import collections
 from typing import TYPE_CHECKING
 
+from osc_placement import errors
 from osc_placement.v1.common import arguments, base, services
 from osc_placement.v1.output import rows, streams
 
@@ -99,7 +100,11 @@ openstack placement upgrade check --from 2025.1 --to 2026.2 \\
             options = nova_options.read_nova_conf(parsed_args.nova_conf, options, refused)
             configuration = pci.read_device_spec(parsed_args.nova_conf, refused)
             compute = compute_options.read(parsed_args.nova_conf, refused)
-        version = api.maximum_version(opened.require_nova())
+        version: str | errors.NotKnown
+        try:
+            version = api.maximum_version(opened.require_nova())
+        except errors.NotKnown as error:
+            version = error
         step = upgrade.step_of(version, parsed_args.old, parsed_args.to, options, compute)
         with self.reading() as context:
             reader = upgrade.UpgradeReader(

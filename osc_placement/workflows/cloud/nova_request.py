@@ -159,13 +159,16 @@ def observe_rules(
     releases: tuple[int, ...]
     if options.release is not None:
         releases, note = (options.release,), f"the rules of nova {options.release}"
-    elif version := nova_api.maximum_version(nova):
-        releases = traits.releases_of(version)
-        text = " or ".join(map(str, releases))
-        note = f"the rules of nova {text}, by its compute API {version}"
     else:
-        releases = (newest,)
-        note = f"nova shows no version: the rules of nova {newest} (--nova-release)"
+        try:
+            version = nova_api.maximum_version(nova)
+        except errors.NotKnown as error:
+            releases = (newest,)
+            note = f"{error}: the rules of nova {newest} (--nova-release)"
+        else:
+            releases = traits.releases_of(version)
+            text = " or ".join(map(str, releases))
+            note = f"the rules of nova {text}, by its compute API {version}"
     if options.owner or max(releases) < traits.OWNER_SINCE:
         return Rules(options, releases, note)
     owners = with_trait(traits.OWNER)

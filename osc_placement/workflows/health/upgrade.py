@@ -44,7 +44,7 @@ class UpgradeRow:
 
 
 def step_of(
-    version: str | None,
+    version: str | errors.NotKnown,
     old: str | None,
     new: str,
     options: SchedulerOptions,
@@ -52,8 +52,8 @@ def step_of(
 ) -> ReleaseStep:
     """The step between two releases. Pure.
 
-    ``version`` is the maximum of the compute API, None if nova does not show it. Without ``old`` it
-    is the oldest release with this API. Errors: InvalidInput for an unknown release, a downgrade,
+    ``version`` is the maximum of the compute API, or why it is not known. Without ``old`` it is the
+    oldest release with this API. Errors: InvalidInput for an unknown release, a downgrade,
     and a release that is not that of the API.
     """
     input_errors = errors.InputErrors()
@@ -65,9 +65,9 @@ def step_of(
             except ValueError as error:
                 input_errors.add(f"{option}: {error}")
     input_errors.check()
-    present = () if version is None else traits.releases_of(version)
+    present = traits.releases_of(version) if isinstance(version, str) else ()
     if not present and old is None:
-        raise errors.InvalidInput(["nova does not show its version: give --from"])
+        raise errors.InvalidInput([f"{version}: give --from"])
     target = numbers["--to"]
     source = numbers.get("--from", min(present, default=target))
     if present and source not in present:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import re
@@ -168,6 +169,7 @@ def _read_all(recorder: api.Nova) -> tuple[list[values.Server], set[str]]:
         flavors.flavors(recorder)
     with api.collected(missing):
         api.server_groups(recorder)
-    api.maximum_version(recorder)
+    with contextlib.suppress(errors.NotKnown):
+        api.maximum_version(recorder)
     missing.check()
     return listed, migrations

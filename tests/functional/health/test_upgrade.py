@@ -58,7 +58,15 @@ def with_images() -> State:
     return state._replace(nova={**(state.nova or {}), "GET /v2/images": {"images": listed}})
 
 
+def without_version(answer: Mapping[str, Any] | None) -> State:
+    """Nova has no version document, or answers this."""
+    state = at("2.100")
+    return state._replace(nova={**(state.nova or {}), "GET /v2.1/": answer})
+
+
 STATES = {
+    "no version": without_version(None),
+    "refused": without_version({"not known": "", "service": "nova", "status": 403}),
     "nova 31": at("2.100"),
     "nova 33": at("2.103"),
     "nova 34": at("2.104"),
@@ -113,6 +121,9 @@ REFUSED = [
     Row(f"{CHECK} --to 2024.1", "nova 31", 255, "it is not newer than nova 31 (2025.1)"),
     Row(f"{CHECK} --to 2026.2 --from 2025.1", "nova 34", 255, "nova-api is nova 34 (2026.2)"),
     Row(f"{CHECK} --to 2026.2 --nova-conf absent", "nova 31", 255, "absent"),
+    Row(f"{CHECK} --to 2026.2", "no version", 255, "nova shows no version: give --from"),
+    Row(f"{CHECK} --to 2026.2", "refused", 255,
+        "nova refuses to show its version (HTTP 403): give --from"),
     Row(f"{CHECK} --from 2025.1", "nova 31", 2, "--to"),
 ]
 # fmt: on

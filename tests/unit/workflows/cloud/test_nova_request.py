@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from osc_placement import errors
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api, flavor, flavors, values
 from osc_placement.scheduling import nova_options, traits
@@ -166,3 +167,30 @@ def test_nova_requires_the_owner_once_every_compute_node_has_it(
         compute,
     )
     assert rules.options.owner is owner
+
+
+@pytest.mark.parametrize(
+    ("answer", "reason"),
+    [
+        (errors.NotKnown("not recorded"), "nova shows no version"),
+        ({"version": {"version": ""}}, "nova shows no version"),
+        (api.NovaRefused(404, "gone"), "nova shows no version"),
+        (api.NovaRefused(403, "no"), "nova refuses to show its version (HTTP 403)"),
+    ],
+)
+def test_the_rules_without_a_version_say_why(answer: Any, reason: str) -> None:
+    class Nova:
+        source = ""
+
+        def ask(self, path: str, version: str) -> Any:
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+    rules = nova_request.observe_rules(
+        Nova(), nova_options.SchedulerOptions(), lambda _: frozenset()
+    )
+    assert (rules.releases, rules.notes[0]) == (
+        (34,),
+        f"{reason}: the rules of nova 34 (--nova-release)",
+    )

@@ -457,6 +457,9 @@ def test_each_check_has_its_case_and_its_neighbour(
     assert bool(outcome.subjects) or result in ("success", "not checked") or "first" in text
 
 
+UNKNOWN = errors.NotKnown("nova shows no version")
+
+
 def test_the_details_name_the_first_and_count_the_others() -> None:
     names = [f"h{number}" for number in range(5)]
     outcome = Outcome.of_lines(upgrade_checks.Readiness.WARNING, names, names, "do it")
@@ -470,8 +473,8 @@ def test_the_details_name_the_first_and_count_the_others() -> None:
         ("2.100", None, "2026.2", (31, 34)),
         ("2.100", "2025.2", "34", (32, 34)),
         ("2.103", None, "2026.2", (33, 34)),
-        (None, "31", "2026.1", (31, 33)),
-        (None, None, "2026.2", "give --from"),
+        (UNKNOWN, "31", "2026.1", (31, 33)),
+        (UNKNOWN, None, "2026.2", "nova shows no version: give --from"),
         ("2.100", None, "2027.1", "--to: '2027.1' is not a known release"),
         ("2.100", "bexar", "2026.2", "--from: 'bexar'"),
         ("2.103", None, "2025.2", "--to 2025.2: it is not newer than nova 33 (2026.1)"),
@@ -481,7 +484,7 @@ def test_the_details_name_the_first_and_count_the_others() -> None:
     ],
 )
 def test_the_step_is_that_of_the_options_and_of_the_api(
-    version: str | None, old: str | None, new: str, answer: tuple[int, int] | str
+    version: str | errors.NotKnown, old: str | None, new: str, answer: tuple[int, int] | str
 ) -> None:
     if isinstance(answer, str):
         with pytest.raises(errors.InvalidInput) as raised:
