@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from osc_placement import errors
 from osc_placement.client.query import candidate_pairs, encode, read_candidates
-from osc_placement.model.name import counted
+from osc_placement.model.name import and_more, counted
 from osc_placement.v1.common import arguments, base, nova_request, services
 from osc_placement.v1.explain import past
 from osc_placement.v1.output import rows, tables
@@ -313,6 +313,7 @@ openstack allocation candidate explain \\
 def _tables(facts: Sequence[Mapping[str, Any]]) -> list[tables.Table]:
     """One table per section; without the columns that have no value."""
     answer = []
+    query = next((fact.get("source") for fact in facts if fact["section"] == "query"), None)
     for title, section, columns in _TABLES:
         of_section = [fact for fact in facts if fact["section"] == section]
         filled = {
@@ -321,7 +322,8 @@ def _tables(facts: Sequence[Mapping[str, Any]]) -> list[tables.Table]:
             if any(fact.get(key) not in (None, "") for fact in of_section)
         }
         cells = [[fact.get(key) for key in filled.values()] for fact in of_section]
-        answer.append(tables.Table(title, tuple(filled), cells))
+        of_query = f" of {query}" if query and section == "constraint" else ""
+        answer.append(tables.Table(f"{title}{of_query}", tuple(filled), cells))
     to_type = (fact["commands"].machine_readable() for fact in facts if "commands" in fact)
     commands = [[text] for text in dict.fromkeys(itertools.chain.from_iterable(to_type))]
     return [*answer, tables.Table("Commands for the changes", ("command",), commands)]
@@ -371,6 +373,13 @@ def _summary(
             "Changes left out because this Placement has no candidate for them, or loses candidates"
             f" of this request: {explanation.refused}"
         )
+    if nova and explanation.other:
+        sent, hosts = explanation.other
+        names = f" ({and_more(hosts)})" if hosts else ""
+        lines.append(
+            f"The tables are about {_of_pinned(nova)}; {_of_pinned(sent)} finds"
+            f" {counted(len(hosts), 'host')}{names}: {_text(sent.query)}"
+        )
     lines += _named(explanation)
     lines += [
         f"Note: {text}"
@@ -394,6 +403,11 @@ def _named(explanation: explain.Explanation) -> list[str]:
 def _title(query: explain.ExplainedQuery) -> str:
     """Who sends a query that is not the first one."""
     return query.nova.title if query.nova else "another query of the logs"
+
+
+def _of_pinned(sent: request.NovaRequest) -> str:
+    """Which of nova's two queries for pinned CPUs it is: the first one has the second one."""
+    return "nova's first query (PCPU)" if sent.second else "nova's second query (VCPU)"
 
 
 def _text(query: CandidateQuery) -> str:
@@ -469,7 +483,20 @@ def _facts(
         for older, answer in zip(requests[1:], answers[1:], strict=True)
     ]
     query = {"section": "query", "text": _text(main.query), "hosts": explanation.all_hosts}
+    if main.nova and explanation.other:
+        query["source"] = _of_pinned(main.nova)
+        facts.append(_other_query_fact(explanation.other))
     return [query, *facts, *of_releases]
+
+
+def _other_query_fact(other: explain.OtherQuery) -> dict[str, Any]:
+    return {
+        "section": "nova-query",
+        "text": _text(other.sent.query),
+        "source": _of_pinned(other.sent),
+        "hosts": len(other.candidates),
+        "names": list(other.candidates),
+    }
 
 
 def _with_names(text: str, aggregates: commands.Aggregates) -> str:

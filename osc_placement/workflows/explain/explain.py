@@ -8,6 +8,7 @@ import functools
 import itertools
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from osc_placement import errors
 from osc_placement.client import api, api_errors, lookup, responses
@@ -58,6 +59,13 @@ class ExplainedQuery:
     case: Case | None = None
 
 
+class OtherQuery(NamedTuple):
+    """The query for pinned CPUs that nova sends too, and that is not the explained one."""
+
+    sent: NovaRequest
+    candidates: tuple[str, ...]
+
+
 @dataclasses.dataclass(frozen=True, slots=True)
 class Explanation:
     """Why a query has the candidates that it has.
@@ -75,7 +83,8 @@ class Explanation:
     ``uuids`` is ``{name of a candidate or a provider of a step: its UUID}``, ``hints`` are
     sentences about hosts that offer other classes. ``cause`` is why Placement refuses a request of
     nova, which is not explained further: nova finds no host then. ``causes`` are the constraints
-    without which a host could serve the query, if Placement has no host that it could be.
+    without which a host could serve the query, if Placement has no host that it could be. ``other``
+    is nova's other query for pinned CPUs; its hosts are among the candidates.
     """
 
     all_hosts: int
@@ -95,6 +104,7 @@ class Explanation:
     uuids: Mapping[str, str] = dataclasses.field(default_factory=dict)
     hints: tuple[str, ...] = ()
     causes: tuple[str, ...] = ()
+    other: OtherQuery | None = None
 
     @property
     def open(self) -> Caveats:
@@ -147,20 +157,18 @@ def united(
     queries: list[ExplainedQuery] = []
     kept: list[Explanation] = []
     for query, answer in zip(requests, answers, strict=True):
-        is_second = (
-            bool(queries)
-            and queries[-1].nova is not None
-            and (queries[-1].nova.second is query.nova and query.nova is not None)
-        )
-        if not is_second:
+        first = queries[-1].nova if queries else None
+        if first is None or query.nova is None or first.second is not query.nova:
             queries.append(query)
             kept.append(answer)
-        elif not kept[-1].candidates and answer.candidates:
-            first = queries[-1]
-            queries[-1] = dataclasses.replace(query, hosts=first.hosts, nearest=first.nearest)
-            kept[-1] = answer
-        elif answer.candidates:
-            kept[-1] = _with_more(kept[-1], answer)
+        elif answer.candidates and not kept[-1].candidates:
+            queries[-1] = dataclasses.replace(
+                query, hosts=queries[-1].hosts, nearest=queries[-1].nearest
+            )
+            kept[-1] = dataclasses.replace(answer, other=OtherQuery(first, ()))
+        else:
+            other = OtherQuery(query.nova, answer.candidates)
+            kept[-1] = dataclasses.replace(_with_more(kept[-1], answer), other=other)
     return queries, kept
 
 
