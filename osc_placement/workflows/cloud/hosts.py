@@ -7,7 +7,7 @@ tree; the rest may come from providers that share with the tree.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 from osc_placement.engine import record, standard, state
 from osc_placement.engine.candidates import plans
@@ -46,6 +46,18 @@ class HostSearch:
         """The hosts that can serve the query, of those given or of all."""
         roots = self.forest.roots() if among is None else among
         return [uuid for uuid in roots if self.can_serve(uuid)]
+
+
+def serving(
+    base: state.CloudState,
+    queries: Iterable[candidate.CandidateQuery],
+    among: Collection[str] | None = None,
+) -> frozenset[str]:
+    """The hosts that can serve a request of nova, of those given or of all.
+
+    Nova sends several queries for one request, and takes the hosts of all answers.
+    """
+    return frozenset(uuid for query in queries for uuid in HostSearch(base, query).hosts(among))
 
 
 def hosts_of(base: state.CloudState) -> list[str]:

@@ -31,7 +31,7 @@ from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.capacity import count
 from osc_placement.workflows.cloud import compute_nodes, nova_request, rehearsal
 from osc_placement.workflows.cloud.context import ReadContext
-from osc_placement.workflows.cloud.hosts import HostSearch
+from osc_placement.workflows.cloud.hosts import serving
 
 #: Why a flavor that is on no host before a plan may be lost by it.
 UNSURE = "no host was counted before the plan, and hosts that are not counted could serve it"
@@ -345,8 +345,8 @@ class _Comparison:
     def stranding(self, queries: Queries, roots: Iterable[str]) -> frozenset[str]:
         """The hosts that could serve a request if they were empty, and cannot any more."""
         among = self.touched.intersection(roots)
-        before = _serving(self._empty[0], queries, among & self._roots)
-        return before - _serving(self._empty[1], queries, before & self._roots_after)
+        before = serving(self._empty[0], queries, among & self._roots)
+        return before - serving(self._empty[1], queries, before & self._roots_after)
 
 
 #: Nova's queries for one request: it takes the hosts of all answers.
@@ -355,11 +355,6 @@ Queries = tuple[candidate.CandidateQuery, ...]
 
 def _key(queries: Queries) -> str:
     return str([candidate_pairs(query) for query in queries])
-
-
-def _serving(base: state.CloudState, queries: Queries, among: Collection[str]) -> frozenset[str]:
-    hosts = (HostSearch(base, query).hosts(among) for query in queries)
-    return frozenset(root for roots in hosts for root in roots)
 
 
 def _records(base: state.CloudState, uuid: str) -> tuple[object, ...]:

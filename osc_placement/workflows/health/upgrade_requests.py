@@ -8,7 +8,7 @@ request without any allocation, so that a full host is no difference.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from osc_placement import errors
 from osc_placement.engine import state
@@ -21,9 +21,8 @@ from osc_placement.nova.flavor import Flavor
 from osc_placement.scheduling import nova_options, releases, request, traits
 from osc_placement.scheduling.case import Case, Facts, Way
 from osc_placement.scheduling.server_hosts import ServerHosts
-from osc_placement.workflows.cloud import cases
+from osc_placement.workflows.cloud import cases, hosts
 from osc_placement.workflows.cloud.host_verdicts import HostVerdicts
-from osc_placement.workflows.cloud.hosts import HostSearch
 
 #: The smallest flavor: a request for it has what an image adds.
 _PROBE = Flavor(1, 1, 0, 0, 0, {})
@@ -200,7 +199,7 @@ class WorkloadChange:
 
 
 def compare(
-    base: state.CloudState, pair: CasePair, upgrade: ReleaseStep, hosts: HostVerdicts
+    base: state.CloudState, pair: CasePair, upgrade: ReleaseStep, verdicts: HostVerdicts
 ) -> WorkloadChange:
     """The hosts of both cases; ``base`` has no allocations."""
     if pair.new.why_no_request:
@@ -215,17 +214,10 @@ def compare(
         for item, source in required.items()
         if item not in owner
     )
-    before = _serving(base, old.queries, frozenset(base.tree) - hosts.of(pair.old).refused.keys())
+    roots = set(base.tree) - verdicts.of(pair.old).refused.keys()
+    before = hosts.serving(base, old.queries, roots)
     later = [constraint.without(query, coming) for query in new.queries]
     now = [constraint.without(query, owner) for query in new.queries]
-    after = _serving(base, later, before - hosts.of(pair.new).refused.keys())
-    meanwhile = _serving(base, now, after) if coming - owner else after
+    after = hosts.serving(base, later, before - verdicts.of(pair.new).refused.keys())
+    meanwhile = hosts.serving(base, now, after) if coming - owner else after
     return WorkloadChange(pair.workload, before, after, meanwhile, why)
-
-
-def _serving(
-    base: state.CloudState, queries: Iterable[CandidateQuery], roots: Collection[str]
-) -> frozenset[str]:
-    """The roots that serve one of the queries of a request: nova takes the hosts of all."""
-    among = [uuid for uuid in base.providers if uuid in roots]
-    return frozenset(uuid for query in queries for uuid in HostSearch(base, query).hosts(among))
