@@ -346,10 +346,7 @@ class _Counting:
         """
         by = self.request.by
         if by is None:
-            roots = (
-                uuid for uuid, provider in base.providers.items() if provider.root_uuid == uuid
-            )
-            return [("", [uuid for uuid in roots if uuid not in without], set())]
+            return [("", [uuid for uuid in base.tree if uuid not in without], set())]
         hosts = [uuid for uuid in hosts_of(base) if uuid not in without]
         if by is By.HOST:
             return sorted((base.providers[uuid].name, [uuid], set[str]()) for uuid in hosts)

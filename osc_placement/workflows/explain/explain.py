@@ -431,7 +431,7 @@ class _Explainer:
 
     def explain(self, named: Mapping[str, str]) -> Explanation:
         base, query, last = self._base, self._query, len(self._order)
-        roots = [uuid for uuid, provider in base.providers.items() if provider.root_uuid == uuid]
+        roots = [*base.tree]
         own = _hosts_of(base, query)
         every = {root: self._relaxations.step(root) for root in roots}
         steps = {root: step for root, step in every.items() if root in own or step == last}
@@ -590,10 +590,7 @@ class _Explainer:
     @functools.cached_property
     def _refused_by_nova(self) -> Mapping[str, str]:
         """``{root: why}`` for all hosts on which nova places no server of this request."""
-        roots = [
-            uuid for uuid, provider in self._base.providers.items() if provider.root_uuid == uuid
-        ]
-        names = {self._base.providers[root].name: root for root in roots}
+        names = {self._base.providers[root].name: root for root in self._base.tree}
         refused = verdict.refused(self._checks(names, self._compute))
         return {names[name]: why for name, why in refused.items()}
 

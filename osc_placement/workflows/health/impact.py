@@ -288,10 +288,7 @@ class _Comparison:
         self, before: state.CloudState, after: state.CloudState, compute: ServerHosts
     ) -> None:
         self.before, self.after, self.compute = before, after, compute
-        self._roots, self._roots_after = (
-            frozenset(uuid for uuid, item in side.providers.items() if item.root_uuid == uuid)
-            for side in (before, after)
-        )
+        self._roots, self._roots_after = frozenset(before.tree), frozenset(after.tree)
         self._refused = compute.refused(self._roots | self._roots_after)
         self._fits: dict[str, tuple[FlavorFits, FlavorFits]] = {}
         self.touched = frozenset[str]() if before is after else self._touched()
