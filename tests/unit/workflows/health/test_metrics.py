@@ -329,27 +329,15 @@ def test_prometheus_itself_accepts_the_output() -> None:
             assert checked.stderr.decode() == NAMED_BY_EXPORTER
 
 
-def checked(read: health.HealthServices) -> None:
-    health.check_areas(read, CONTEXT)
-
-
-def measured(read: health.HealthServices) -> None:
-    metrics.read(read, CONTEXT)
-
-
-def reported(read: health.HealthServices) -> None:
-    report.read(read, CONTEXT)
-
-
-@pytest.mark.parametrize("run", [checked, measured, reported])
+@pytest.mark.parametrize("run", [health.check_areas, metrics.read, report.read])
 def test_a_further_host_needs_two_requests_and_a_further_server_none(
-    run: Callable[[health.HealthServices], None],
+    run: Callable[[health.HealthServices, ReadContext], object],
 ) -> None:
     def requests_of(hosts: int, servers: int) -> int:
         cloud = large.LargeCloud(hosts, 0, servers)
         client = embedded.Client(load=cloud.document())
         nova = nova_api.RecordedNova(cloud.nova(), "")
-        run(health.HealthServices(client, nova, "no neutron"))
+        run(health.HealthServices(client, nova, "no neutron"), CONTEXT)
         return len(client.sent)
 
     small = requests_of(80, 160)

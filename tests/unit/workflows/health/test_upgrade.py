@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from osc_placement import errors, testing
-from osc_placement.engine import record, state
+from osc_placement.engine import state
 from osc_placement.microversion import Microversion
 from osc_placement.model import inventory
 from osc_placement.model.candidate import CandidateQuery, RequestGroup
@@ -30,6 +30,7 @@ from osc_placement.workflows.health.upgrade_checks import Outcome
 from osc_placement.workflows.health.upgrade_requests import ReleaseStep, Workload
 from osc_placement.workflows.repair import status
 from tests.support import embedded
+from tests.support.candidates import clouds
 from tests.support.clouds import read
 
 UUID = "00000000-0000-4000-8000-{:012}"
@@ -46,25 +47,16 @@ def step(old: int, new: int) -> ReleaseStep:
     return ReleaseStep(old, new, OPTIONS)
 
 
-def hosts(*traits_of: tuple[str, ...]) -> state.CloudState:
-    """Flat hosts with these traits."""
-    offered = {"VCPU": inventory.Inventory(8), "MEMORY_MB": inventory.Inventory(4096)}
-    base = state.CloudState()
-    base.apply(
-        record.Changes(
-            {
-                UUID.format(number): record.ProviderRecord(
-                    UUID.format(number),
-                    f"host{number}",
-                    UUID.format(number),
-                    inventories=offered,
-                    traits=frozenset(names),
-                )
-                for number, names in enumerate(traits_of)
-            }
+def hosts(*traits_of: tuple[str, ...], **more: int) -> state.CloudState:
+    """Flat hosts with these traits, and with more inventories."""
+    return clouds.cloud(
+        *(
+            clouds.provider(
+                UUID.format(number), traits=" ".join(names), VCPU=8, MEMORY_MB=4096, **more
+            )
+            for number, names in enumerate(traits_of)
         )
     )
-    return base
 
 
 def workload(specs: Mapping[str, str], image: Mapping[str, str] | None = None) -> Workload:
@@ -148,13 +140,7 @@ def test_the_hosts_that_a_flavor_loses_are_named_with_the_reason(
     """A trait of the present release that only the new release requires is not coming."""
     specs = {"hw:mem_encryption": "true"}
     image = {"hw_firmware_type": "uefi"}
-    base = hosts(*traits_of)
-    for uuid, item in base.providers.items():
-        offered = {**item.inventories, CONTEXT: inventory.Inventory(4)}
-        changed = record.ProviderRecord(
-            uuid, item.name, uuid, inventories=offered, traits=item.traits
-        )
-        base.apply(record.Changes({uuid: changed}))
+    base = hosts(*traits_of, **{CONTEXT: 4})
     names = {UUID.format(number): f"cmp-{number}" for number in range(2)}
     new = change(base, workload(specs, image), step(31, 32))
     outcome = upgrade_checks.workloads([new], names, "flavor")
