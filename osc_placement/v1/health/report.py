@@ -124,14 +124,12 @@ def _check_replaceable(path: pathlib.Path, *, replace: bool) -> None:
         return
     if not replace:
         raise errors.PlacementError(f"{path} exists: give another file, or --replace")
-    with file.explained(path), path.open("rb") as existing:
-        if _GENERATOR not in existing.read(_GENERATOR_BYTES):
-            raise errors.PlacementError(f"{path} exists and is not a report: give another file")
+    if file.is_of_another_kind(path, _GENERATOR):
+        raise errors.PlacementError(f"{path} exists and is not a report: give another file")
 
 
-#: The tag by which a report is recognized, and the number of bytes at its beginning to look in.
+#: The tag by which a report is recognized.
 _GENERATOR = b'<meta name="generator" content="openstack placement report write">'
-_GENERATOR_BYTES = 200
 
 #: The parts of a name between which a line may break.
 _WORDS = re.compile(r"[^\W_]{1,14}[\W_]?|[\W_]")
