@@ -78,7 +78,7 @@ STATES = {
     "odd server": at("2.100", {}, {"flavor": HIDDEN}),
     "image of glance": at("2.95", {"image": {"id": IMAGE}}),
     "image that is gone": at("2.95", {"image": {"id": VM}}),
-    "sample": State("12-hosts", files={"nova.conf": SPEC}),
+    "one-time use": at("2.100")._replace(files={"nova.conf": SPEC}),
 }
 SUCCESS = {"code": "flavors", "result": "success", "subjects": []}
 LOST = {"code": "flavors", "result": "warning", "subjects": ["flavor tpm"]}
@@ -111,6 +111,8 @@ TABLE = [
     Row(f"{CHECK} --to 2023.2", "image that is gone", 1,
         [..., {"code": "servers", "result": "not checked",
                "details": (f"the properties of image {VM}: ",)}]),
+    Row(f"{CHECK} --to 2025.2 --nova-conf nova.conf", "one-time use", 2,
+        [..., {"code": "one-time-use", "result": "failure", "subjects": ["nova.conf"]}]),
     Row(f"{CHECK} --to 2025.2", "encrypted memory", 1, [..., ENCRYPTION]),
     Row(f"{CHECK} --to 2025.2 --nova-conf nova.conf", "encrypted memory", 1, [..., ENCRYPTION]),
 ]
@@ -244,15 +246,3 @@ def test_a_file_that_is_no_nova_conf_is_an_error(openstack: OpenStack, text: str
     outcome = STATES["nova 31"].run(openstack, line)
     assert (outcome.code, "cannot read nova.conf as a nova.conf" in outcome.stderr) == (255, True)
     assert "Traceback" not in outcome.stderr
-
-
-def test_the_sample_cloud_has_servers_that_the_scheduler_does_not_see(
-    openstack: OpenStack,
-) -> None:
-    STATES["sample"].arrange(openstack)
-    line = f"{CHECK} --from 2025.1 --to 2025.2 --nova-conf nova.conf"
-    checked = openstack.rows(line, "--os-nova-recording", "12-hosts", code=2)
-    by_code = {row["code"]: row for row in checked}
-    assert by_code["one-time-use"]["result"] == "failure"
-    assert len(by_code["allocations"]["subjects"]) == 81
-    assert len(by_code["host-aggregates"]["subjects"]) == 14

@@ -511,6 +511,7 @@ def test_a_cloud_is_read_once(
     assert len(sent) == len(set(sent)) == 118
     assert {item.method for item in client.sent} == {"GET"}
     assert len(outcomes["allocations"].subjects) == 81
+    assert len(outcomes["host-aggregates"].subjects) == 14
 
 
 @pytest.mark.parametrize(("vcpus", "result"), [(2, "warning"), (4, "success")])
