@@ -101,16 +101,6 @@ def test_a_tree_with_too_many_candidates_gives_a_bound(monkeypatch: pytest.Monke
     assert (capacity.count.least, capacity.count.most) == (2, 5)
 
 
-def test_hosts_offer_more_than_shared_resources() -> None:
-    base = clouds.cloud(
-        provider("nfs", traits=clouds.SHARES, aggregates="A", DISK_GB=10),
-        provider("host", aggregates="A"),
-        provider("numa", "host", VCPU=2),
-        provider("empty"),
-    )
-    assert hosts_of(base) == ["host"]
-
-
 def moves_for(
     base: state.CloudState,
     request: candidate.CandidateQuery,

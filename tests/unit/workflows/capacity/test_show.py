@@ -345,21 +345,6 @@ def usable(base: state.CloudState, request: candidate.CandidateQuery, name: str)
     return free
 
 
-def test_only_hosts_with_the_traits_of_several_classes_count(
-    placement: service.InProcessPlacement,
-) -> None:
-    base = clouds.cloud(
-        provider(NAME.format(1), traits="HW_CPU_X86_SSE", VCPU=8, MEMORY_MB=10),
-        provider(NAME.format(2), VCPU=8, MEMORY_MB=10),
-    )
-    explained.seed(placement, base)
-    candidate_query = query(group(VCPU=1, MEMORY_MB=1, required="HW_CPU_X86_SSE"))
-    for client in clients(placement):
-        (row,) = counted(client, candidate_query).rows
-        capacities = {item.name: item.capacity for item in row.capacity.classes}
-        assert capacities == {"VCPU": 8, "MEMORY_MB": 10}
-
-
 @pytest.mark.parametrize("number", [50, 500])
 @pytest.mark.parametrize(
     ("by", "aggregates", "more"),

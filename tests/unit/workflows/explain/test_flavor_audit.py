@@ -146,18 +146,6 @@ def test_a_flavor_whose_query_is_too_much_for_a_service_has_the_hosts_of_the_wid
     assert (rows["ok"].code, rows["one-host"].code) == ("unknown", whole["one-host"].code)
 
 
-def test_a_full_cloud_without_a_suitable_host_has_no_host(
-    placement: service.InProcessPlacement,
-) -> None:
-    client = explained.seeded(placement, cloud(8, 64))
-    client.transport.local = lambda: None
-    audited_flavors = audited(client, recorded(**FLAVORS), "no-host", "full", "ok")
-    assert {name: str(single.code) for name, single in audited_flavors.items()} == {
-        "no-host": "no-host", "full": "full", "ok": "full",
-    }  # fmt: skip
-    assert audited_flavors["ok"].empty_hosts == 2
-
-
 @pytest.mark.parametrize("number", [50, 500])
 def test_the_number_of_requests_does_not_grow_with_full_hosts(
     number: int, placement: service.InProcessPlacement
@@ -298,11 +286,6 @@ def test_without_the_compute_services_a_flavor_is_not_ok(client: explained.Count
     [flavor] = audit.audit(client, recorded(ok={}), (), nova_options.SchedulerOptions(), CONTEXT)
     assert (str(flavor.code), flavor.hosts) == ("unknown", 2)
     assert flavor.reason.startswith(NOVA_NOT_READ)
-
-
-def test_flavors_come_by_name(client: explained.CountingClient) -> None:
-    audited_flavors = audited(client, recorded(**FLAVORS))
-    assert list(audited_flavors) == sorted(FLAVORS)
 
 
 def test_a_flavor_has_a_row_for_each_release_that_sends_another_query(
