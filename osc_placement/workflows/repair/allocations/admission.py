@@ -83,13 +83,12 @@ def observe(
     checked = {uuid: case for uuid, case in of_servers.items() if isinstance(case, Case)}
     wanted = sorted(set().union(*map(own_host.traits_of, checked.values())))
     facts.prefetch(snapshot.with_trait, wanted)
-    having = {trait: snapshot.with_trait[trait] for trait in wanted}
     aggregates = next((case.aggregates for case in checked.values()), ())
     hosts = verdict.HostList(
         compute, aggregates, {node.uuid: node.uuid for _, node in nodes.values()}
     )
     rules: dict[str, list[UnmetNeed]] = {}
-    own_hosts = own_host.OwnHosts(having)
+    own_hosts = own_host.OwnHosts(snapshot.with_trait)
     for uuid, case in checked.items():
         root = nodes[uuid][1].uuid
         tree = {item.uuid for item in snapshot.trees.get(root, ())}

@@ -220,7 +220,7 @@ def audit_cloud(
     trait COMPUTE_NODE; one for the one-time-use devices, if a class without capacity is in use;
     those of ``plan_healing`` for owners; two per consumer that nova does not list, one to Placement
     and one to nova; for servers without allocations and for ports those of ``plan_healing``. With
-    ``only`` MISSING those of ``HealReader.admission``. To repair: one read per consumer to change.
+    ``only`` MISSING those of ``admission.observe``. To repair: one read per consumer to change.
     Errors: as ``read_cloud``; InvalidInput for unknown hosts and consumers.
     """
     reader, snapshot, audit_context = read_cloud(client, nova, request, context, neutron)
@@ -230,7 +230,7 @@ def audit_cloud(
     rules: dict[str, list[UnmetNeed]] = {}
     if missing.MISSING in request.only:
         try:
-            rules = _admission(reader, snapshot, selected)
+            rules = _admission(nova, snapshot, selected)
         except errors.PlacementError as error:
             not_checked.append(admission.NOT_READ.format(error=error))
     selected = _with_admission(selected, snapshot, rules)
@@ -248,12 +248,12 @@ def audit_cloud(
 
 
 def _admission(
-    reader: HealReader, snapshot: Cloud, selected: Iterable[AllocationFinding]
+    nova: Nova, snapshot: Cloud, selected: Iterable[AllocationFinding]
 ) -> dict[str, list[UnmetNeed]]:
     """``{uuid: the rules that its host breaks}`` of servers without allocations."""
     uuids = {item.subject.uuid for item in selected} & snapshot.servers.keys()
     uuids -= snapshot.allocations.keys()
-    return reader.admission(snapshot, [snapshot.servers[uuid] for uuid in sorted(uuids)])
+    return admission.observe(nova, snapshot, [snapshot.servers[uuid] for uuid in sorted(uuids)])
 
 
 def _with_admission(

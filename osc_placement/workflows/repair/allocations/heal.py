@@ -44,7 +44,7 @@ def plan_healing(
     an owner whose sums differ, at most ``owners.MOST_READS`` (with
     ``check_owners``: one per consumer); one for each host on which
     servers lack something and for each provider that shares with it; for devices one per
-    provider of the tree, and one query per host and flavor; those of ``HealReader.admission`` for
+    provider of the tree, and one query per host and flavor; those of ``admission.observe`` for
     servers without allocations. To neutron one for 64 servers that
     lack something or are on a host with devices. To nova one for each server without
     allocations that has an image and volumes.
@@ -55,7 +55,7 @@ def plan_healing(
     snapshot = reader.read_cloud()
     reader.read_owners(snapshot)
     reader.read_missing(snapshot, reader.request)
-    return _plan(reader, snapshot, reader.request, nova.source)
+    return _plan(nova, snapshot, reader.request)
 
 
 def plan_missing(
@@ -77,16 +77,13 @@ def plan_missing(
     for scope, snapshot in reader.read_parts(after):
         part = dataclasses.replace(reader.request, scope=scope)
         reader.read_missing(snapshot, part)
-        yield max(scope.hosts or ()), _plan(reader, snapshot, part, nova.source)
+        yield max(scope.hosts or ()), _plan(nova, snapshot, part)
 
 
-def _plan(
-    reader: HealReader, snapshot: Cloud, request: HealRequest, source: str
-) -> plan.ObservedPlan:
+def _plan(nova: Nova, snapshot: Cloud, request: HealRequest) -> plan.ObservedPlan:
     """The plan for the servers in the scope of ``request``.
 
-    ``source`` names the recording if nova's responses are recorded. Requests: those of
-    ``HealReader.admission``.
+    Requests: those of ``admission.observe``.
     """
     notes = observe.unchecked_owners(snapshot, request)
     lacking = [
@@ -96,18 +93,19 @@ def _plan(
     ]
     rules: Mapping[str, Sequence[UnmetNeed]] = {}
     try:
-        rules = reader.admission(snapshot, lacking)
+        rules = admission.observe(nova, snapshot, lacking)
     except errors.PlacementError as error:
         if request.only_allowed:
             raise
         notes.append(admission.NOT_READ.format(error=error))
     if down := sorted(snapshot.hosts.unreachable):
         notes.append(f"{_HIDDEN}{name.and_more(down)}: its cell is down")
-    if source:
-        notes.append(f"nova's responses come from {source}")
-    if source and snapshot.ports:
+    if nova.source:
+        notes.append(f"nova's responses come from {nova.source}")
+    if nova.source and snapshot.ports:
         notes.append(
-            f"neutron's responses come from {source}: the binding profiles of ports are not written"
+            f"neutron's responses come from {nova.source}: the binding profiles of ports are not"
+            " written"
         )
     planned = plan_heal(snapshot, request, rules)
     notes += legalized_note(legalized(planned))

@@ -24,17 +24,10 @@ from osc_placement.model.candidate import CandidateQuery
 from osc_placement.neutron.api import Neutron, Port, ports_of
 from osc_placement.nova import api as nova_api, servers as nova_servers, values
 from osc_placement.nova.api import Nova, collected
-from osc_placement.scheduling.own_host import UnmetNeed
 from osc_placement.workflows.cloud import facts, server_moves, source
 from osc_placement.workflows.cloud.cloud import Cloud, ProjectUser, UsageSum
 from osc_placement.workflows.cloud.context import ReadContext
-from osc_placement.workflows.repair.allocations import (
-    admission,
-    comparable,
-    expected,
-    owners,
-    ports,
-)
+from osc_placement.workflows.repair.allocations import comparable, expected, owners, ports
 from osc_placement.workflows.repair.allocations.heal_request import WHOLE_CLOUD, HealRequest, Scope
 
 LOG = logging.getLogger(__name__)
@@ -195,12 +188,6 @@ class HealReader:
 
     def _read_hosts(self, input_errors: errors.InputErrors) -> Cloud:
         return source.read(self._client, self._nova, self._context, input_errors)
-
-    def admission(
-        self, cloud: Cloud, servers: Iterable[values.Server]
-    ) -> dict[str, list[UnmetNeed]]:
-        """What ``admission.observe`` says of servers. Requests: those of ``admission.observe``."""
-        return admission.observe(self._nova, cloud, servers)
 
     def read_parts(self, after: str = "") -> Iterator[tuple[Scope, Cloud]]:
         """The hosts that have servers, 64 at a time in the order of their names.
