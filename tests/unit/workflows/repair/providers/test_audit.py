@@ -88,6 +88,11 @@ def test_totals_are_compared_with_the_hypervisor(totals: dict[str, int], code: s
     assert codes(cloud(totals=totals)) == ([(code, "h0.example")] if code else [])
 
 
+def test_a_wrong_total_is_shown_beside_that_of_the_hypervisor() -> None:
+    (finding,) = audit.find(read(cloud(totals={**REPORTED, "VCPU": 60})))
+    assert finding.evidence.fields == {"resources": {"VCPU": {"total": 60, "hypervisor": 64}}}
+
+
 def test_totals_of_a_tree_count_together() -> None:
     kit = cloud(totals={"MEMORY_MB": 1000, "DISK_GB": 100})
     for name in ("numa0", "numa1"):
@@ -124,6 +129,7 @@ FEW = frozenset({"OWNER_NOVA", "COMPUTE_NODE"})
     ("traits", "expected"),
     [
         ([HEALTHY - {"OWNER_NOVA"}] * 4, []),
+        ([HEALTHY - {"OWNER_NOVA"}, HEALTHY, HEALTHY, HEALTHY], [("missing-owner", "h0")]),
         ([FEW, HEALTHY, HEALTHY, HEALTHY], [("missing-trait", "h0")]),
         ([FEW, FEW, HEALTHY, HEALTHY], []),
         ([HEALTHY | {"HW_CPU_X86_AVX2"}, HEALTHY, HEALTHY, HEALTHY], []),
