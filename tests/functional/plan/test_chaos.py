@@ -142,36 +142,3 @@ def test_upstreams_batch_form_has_the_same_result(target: targets.OverHttp) -> N
         assert shown[uuid] == after[name]
         assert after[name]["VCPU"] == before[name]["VCPU"] | {"max_unit": 7}
         assert after[name]["MEMORY_MB"] == before[name]["MEMORY_MB"]
-
-
-@fixtures.usually_on("loopback", "placement")
-def test_the_number_of_requests_is_as_documented(target: targets.OverHttp) -> None:
-    target.load("12-hosts")
-    with chaos.between(target.url) as proxy:
-
-        def counted(command: str) -> tuple[int, int, int]:
-            """Listings, reads of one thing, and writes; the version document is not counted."""
-            proxy.requests.clear()
-            outcome = targets.run_at(proxy.url, command, "-f", "json")
-            assert outcome.code == 0, outcome
-            requests = proxy.requests
-            listings = requests["GET /resource_providers"] + requests["GET /allocation_candidates"]
-            writes = sum(n for path, n in requests.items() if not path.startswith("GET"))
-            reads = sum(n for path, n in requests.items() if path.count("/") > 2) - writes
-            extra = sum(requests.values()) - listings - reads - writes - requests["GET /"]
-            assert extra == 0, requests
-            return listings, reads, writes
-
-        hosts = counted(f"{AMEND} --required COMPUTE_NODE --resource VCPU:allocation_ratio=20")
-        count = hosts[1]
-        assert count > 10
-        assert hosts == (1, count, count)
-        again = counted(f"{AMEND} --required COMPUTE_NODE --resource VCPU:allocation_ratio=20")
-        assert again == (1, count, 0)
-        less = counted(f"{AMEND} --required COMPUTE_NODE --resource VCPU:allocation_ratio=19")
-        assert less[0] == 2
-        assert less[2] == count
-        target.ask("PUT", "/traits/CUSTOM_NEW")
-        trait = "resource provider trait add --required COMPUTE_NODE --trait CUSTOM_NEW"
-        assert counted(trait) == (2, count, count)
-        assert counted(trait) == (2, 0, 0)

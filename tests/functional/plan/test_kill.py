@@ -128,14 +128,13 @@ class KilledCommands:
         assert child.exitcode == 0
         return shell.Outcome(*json.loads(out.read_text()))
 
-    def signal(self, sign: signal.Signals) -> None:
-        """Send the running command a signal; after SIGKILL, wait until it is gone."""
+    def kill(self) -> None:
+        """Kill the running command, and wait until it is gone."""
         assert self._child is not None
         assert self._child.pid is not None
         with open(os.pidfd_open(self._child.pid)) as process_file:
-            signal.pidfd_send_signal(process_file.fileno(), sign)
-            if sign is signal.SIGKILL:
-                select.select([process_file], [], [])
+            signal.pidfd_send_signal(process_file.fileno(), signal.SIGKILL)
+            select.select([process_file], [], [])
 
     def run_killed(self, command: str, writes: int) -> None:
         """Run a command of about so many writes, which is killed at a random moment."""
@@ -164,7 +163,7 @@ class KilledCommands:
                 # Most of the moments are of writes.
                 is_now = reads // 8 + writes == position and (method != "GET" or reads % 8 == 0)
             if is_now:
-                self.signal(signal.SIGKILL)
+                self.kill()
 
         if kind == "before a request":
             self.proxy.on_request = count
@@ -183,7 +182,7 @@ class KilledCommands:
             with self._counting:
                 is_now = next(requests) == number
             if is_now:
-                self.signal(signal.SIGKILL)
+                self.kill()
 
         setattr(self.proxy, moment, count)
         try:
@@ -393,29 +392,3 @@ def test_a_command_on_a_file_may_be_killed_at_each_step_of_its_journal(
         undo_all(commands, 0)
         assert state(target) == before, step
     assert kills > 1
-
-
-@pytest.mark.usefixtures("openstack")
-@pytest.mark.timeout(300)
-def test_an_interrupted_run_reports_changes_and_can_continue(
-    target: targets.OverHttp, tmp_path: pathlib.Path
-) -> None:
-    target.load("12-hosts")
-    writes = itertools.count(1)
-
-    def interrupt(method: str, path: str) -> None:
-        if method != "GET" and next(writes) == 4:
-            commands.signal(signal.SIGINT)
-
-    with chaos.between(target.url, delay=0.01) as proxy:  # type: ignore[attr-defined]
-        commands = KilledCommands(proxy, tmp_path, 0)
-        proxy.on_request = interrupt
-        outcome = commands.run(f"{AMEND}+=2 --os-placement-workers 2 --plan-out plan.json")
-        assert outcome is not None
-        assert outcome.code == 130
-        statuses = [row["status"] for row in json.loads(outcome.stdout)]
-        assert statuses.count("applied") == sum(proxy.effective_writes.values())
-        assert statuses.count("planned") > 0
-        assert "placement plan apply plan.json" in outcome.stderr
-        commands.finish("placement plan apply plan.json")
-        assert set(proxy.effective_writes.values()) == {1}

@@ -143,12 +143,3 @@ def test_a_concurrent_change_of_a_new_kind_is_found(client: api.Client) -> None:
     report = plans.apply_new(client, planned)
     assert statuses(report)["CUSTOM_A"] == "unchanged"
     assert custom(client) == {*NAMES}
-
-
-def test_a_refused_write_of_a_new_kind_fails_alone(client: embedded.Client) -> None:
-    planned = plan_classes(client)
-    client.before_write(embedded.about("CUSTOM_B", embedded.refuse(409, "refused")))
-    report = plans.apply_new(client, planned)
-    assert statuses(report) == {"CUSTOM_A": "applied", "CUSTOM_B": "failed", "CUSTOM_C": "applied"}
-    (failed,) = (item for item in report.results if item.status is result.Status.FAILED)
-    assert failed.request_id == "req-1"

@@ -238,13 +238,6 @@ def test_the_name_of_a_cloud_is_not_compared_but_the_region_is() -> None:
         plan.check_target(stored, service("one", "west"))
 
 
-def test_no_file_of_a_plan_has_the_password_of_the_endpoint() -> None:
-    stored = made_for(transport.Target.service("https://me:s3cret@p:8778/x", "cloud a", "b"))
-    assert "s3cret" not in plans.text_of(stored)
-    assert "s3cret" not in plans.text_of(apply.inverse_of(stored))
-    assert "me" not in stored.target
-
-
 def test_a_plan_of_a_snapshot_is_accepted_on_its_cloud_and_on_other_snapshots_of_it() -> None:
     rehearsed = dataclasses.replace(some(), target="a snapshot", origin="the cloud")
     assert plan.from_json(plans.text_of(rehearsed)) == rehearsed
