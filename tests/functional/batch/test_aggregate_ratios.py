@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import pathlib
 import uuid
 
 import pytest
@@ -93,18 +92,3 @@ def test_placement_returns_the_hosts_of_novas_old_filter(
         old_filter(target, vcpus) for vcpus in amounts
     ]
     assert after != before
-
-
-def test_a_plan_file_is_applied_and_undone(
-    openstack: shell.OpenStack, target: targets.Target, tmp_path: pathlib.Path
-) -> None:
-    use(target, "cmp-0001.lab.example.org", VCPU=60)
-    before = candidates(target, 60)
-    plan = str(tmp_path / "plan.json")
-    openstack(RATIOS, *RECORDED, "--host-aggregate", "ssd", "--dry-run", "--plan-out", plan)
-    assert candidates(target, 60) == before
-    applied = openstack("placement plan apply", plan, *RECORDED)
-    assert {row["status"] for row in applied} == {"applied"}
-    assert before - candidates(target, 60) == {"cmp-0001.lab.example.org"}
-    openstack("placement plan undo", plan)
-    assert candidates(target, 60) == before

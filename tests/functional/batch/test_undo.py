@@ -49,19 +49,6 @@ def test_undo_restores_everything(openstack: shell.OpenStack, target: targets.Ta
     assert target.state()["providers"] == before
 
 
-def test_a_plan_is_shown_applied_and_continued(openstack: shell.OpenStack) -> None:
-    arguments = (AMEND, "--name-glob", "cmp-000?.*", "--resource", "VCPU:allocation_ratio+=1")
-    planned = openstack.rows(*arguments, "--dry-run", "--plan-out", "plan.json")
-    assert openstack.rows("placement plan show", "plan.json") == planned
-    first = openstack.rows("placement plan apply", "plan.json", "--max-count", "2", code=5)
-    assert list(status_of(first).values()).count("applied") == 2
-    rest = openstack.rows("placement plan apply", "plan.json")
-    assert set(status_of(rest).values()) == {"applied"}
-    assert len(rest) == len(planned) == 9
-    back = openstack.rows("placement plan undo", "plan.json")
-    assert [row["after"] for row in back] == [row["before"] for row in rest]
-
-
 def test_the_summary_names_the_target_and_the_undo_command(
     openstack: shell.OpenStack, target: targets.Target
 ) -> None:
