@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import collections
-import json
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -196,34 +195,11 @@ def test_only_selected_codes_and_hosts_are_repaired(
 
 
 @fixtures.ON_ONE_TARGET
-def test_plan_file_is_shown_and_applied(openstack: shell.OpenStack) -> None:
-    options = ("--only", "orphaned", "--repair", "--dry-run", "--plan-out", "plan.json")
-    assert len(audited(openstack, *options)) == 6
-    shown = openstack.run("placement plan show", "plan.json")
-    assert "placement allocation audit --only=orphaned --repair" in shown.stderr
-    outcome = openstack.run(
-        "placement plan apply", "plan.json", *RECORDED, "--allow", "recorded-nova"
-    )
-    assert outcome.code == 0, outcome
-    assert audited(openstack, "--only", "orphaned", code=0) == []
-
-
-@fixtures.ON_ONE_TARGET
 def test_recent_change_is_unknown(openstack: shell.OpenStack) -> None:
     century = ("--min-age", str(100 * 365 * 24 * 3600))
     found_codes = codes(audited(openstack, *century))
     assert found_codes["al-double"] == found_codes["st-deleted-alloc"] == {"unknown"}
     assert found_codes["3905aef8-6d9e-5a1d-9bcc-e73e2b94af7b"] == {"orphaned"}
-
-
-@fixtures.ON_ONE_TARGET
-def test_table_fits_a_terminal_and_shows_host_names(openstack: shell.OpenStack) -> None:
-    shown = openstack.run(AUDIT, *RECORDED, "--only", "doubled", "--max-width", "80")
-    lines = shown.stdout.splitlines()
-    assert max(map(len, lines)) <= 80
-    assert lines[1].replace(" ", "") == "|code|name|evidence|proposed|"
-    assert "cmp-0004" in shown.stdout
-    assert "1 finding: 1 doubled" in shown.stderr
 
 
 @fixtures.ON_ONE_TARGET
@@ -244,15 +220,6 @@ def test_each_option_that_a_row_advises_belongs_to_the_command_that_it_names(
     for command, option in advised:
         help_text = commands.parser_of(entries[command]).format_help()
         assert f" {option} " in help_text, (command, option)
-
-
-def test_older_placement_without_consumer_types(openstack: shell.OpenStack) -> None:
-    outcome = openstack.run(AUDIT, *RECORDED, "-f", "json", version="1.37")
-    found_codes = codes(json.loads(outcome.stdout))
-    for name, code in {**WRONG, **UNKNOWN}.items():
-        assert found_codes[name] == {code}, name
-    code, text = openstack.fails(AUDIT, *RECORDED, version="1.27")
-    assert (code, "consumer generation" in text) == (1, True)
 
 
 def test_recording_repairs_only_an_embedded_placement(

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import pathlib
 from typing import Any
@@ -136,29 +135,3 @@ def test_assignment_and_strategy_decide(openstack: shell.OpenStack, target: targ
     assert held(target, "rs-swap")["cmp-0002"]["VCPU"] == 2
     listed = rows(openstack, "--strategy", "spread", code=6)
     assert listed["vm-00004"]["reason"].startswith("guessed (spread): on cmp-0006")
-
-
-@fixtures.ON_ONE_TARGET
-def test_plan_file_checks_nova_again(openstack: shell.OpenStack, target: targets.Target) -> None:
-    rows(openstack, "--dry-run", "--plan-out", "plan.json")
-    shown = openstack.run("placement plan show", "plan.json", "-f", "value", "-c", "after")
-    assert f"cmp-0004.{DOMAIN}:VCPU" in openstack.do("placement plan show", "plan.json")
-    assert shown.code == 0
-    document = copy.deepcopy(NOVA)
-    (moved,) = (server for server in document[LISTED]["servers"] if server["name"] == "st-stopped")
-    moved["OS-EXT-STS:task_state"] = "powering-on"
-    pathlib.Path("nova.json").write_text(json.dumps(document))
-    later = ("--os-nova-recording", "nova.json", "--allow", "recorded-nova")
-    outcome = openstack.run("placement plan apply", "plan.json", *later, "-f", "json")
-    # Refused changes decide the exit code, not stale ones.
-    assert outcome.code == 6, outcome
-    listed = {row["name"]: row for row in json.loads(outcome.stdout)}
-    assert (listed["st-stopped"]["status"], "powering-on" in listed["st-stopped"]["reason"]) == (
-        "stale",
-        True,
-    )
-    assert not held(target, "st-stopped")
-    assert held(target, "st-paused")
-    # Undo needs no recording of nova.
-    openstack.do("placement plan undo", "plan.json")
-    assert not held(target, "st-paused")
