@@ -82,22 +82,11 @@ class RunContext:
     clock: Callable[[], float] = time.monotonic
 
 
-def apply_change(
-    change: Change[Any],
-    context: RunContext,
-    known: Observed[Any] | None = None,
-) -> result.ChangeResult:
-    """Apply one change; ``known`` is the state that planning has read.
-
-    Requests: one read (none with ``known``) and one write; one of each more after a
-    conflict or a lost answer, and a read of usages where capacity shrinks.
-    Errors: RunHalted, when every other change would fail too.
-    """
-    return Attempt(change, context, known).run()
-
-
 class Attempt:
-    """One change under way; ``result`` is None until it ends."""
+    """One change under way; ``result`` is None until it ends.
+
+    ``known`` is the state that planning has read.
+    """
 
     def __init__(
         self,
@@ -123,7 +112,12 @@ class Attempt:
         self._unwritable: journal.Unwritable | None = None
 
     def run(self) -> result.ChangeResult:
-        """Read, check and write until the change ends."""
+        """Read, check and write until the change ends.
+
+        Requests: one read (none with ``known``) and one write; one of each more after a
+        conflict or a lost answer, and a read of usages where capacity shrinks.
+        Errors: RunHalted, when every other change would fail too.
+        """
         self.result = dataclasses.replace(self._run(), attempts=max(self._attempts, 1))
         if self._unwritable is not None:
             raise RunHalted(self._unwritable, [self.result])

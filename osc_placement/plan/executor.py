@@ -68,7 +68,7 @@ def execute(
     ``known`` is ``{change key: the state that planning read}``. ``on_result`` receives each
     result, in the calling thread. Ctrl-C begins nothing more: requests under way end and the
     rest is reported as planned; a second one raises KeyboardInterrupt.
-    Requests: those of ``apply_change`` per change, one read for a change that the journal lists as
+    Requests: those of ``Attempt.run`` per change, one read for a change that the journal lists as
     done and that still is; those of ``apply_bulk`` where one request can write many.
     """
     run = _Run(context, limits, known or {}, on_result, {item.key: item.group for item in changes})
@@ -146,7 +146,8 @@ class _Run:
         if len(changes) > 1:
             return apply_bulk(changes, self._context, self._known)
         return [
-            attempt.apply_change(item, self._context, self._known.get(item.key)) for item in changes
+            attempt.Attempt(item, self._context, self._known.get(item.key)).run()
+            for item in changes
         ]
 
     def _remaining(self, running: int) -> int:
@@ -233,7 +234,7 @@ def apply_bulk(
     """Apply changes of one kind; ``known`` is ``{change key: the state that planning read}``.
 
     Requests: one read for each that is not known, and one write for all; for each bad change
-    among n about 2 log2(n) more writes, and then those of ``apply_change``.
+    among n about 2 log2(n) more writes, and then those of ``Attempt.run``.
     Errors: RunHalted, with every result, when every other change would fail too.
     """
     attempts = [attempt.Attempt(item, context, known.get(item.key)) for item in changes]

@@ -26,16 +26,11 @@ CHANGE_TYPES: dict[str, base.ChangeType[Any]] = {
 }
 
 
-def load(kind: str, document: Mapping[str, Any] | None) -> Any:
-    """Read the state of a change from a plan file; LookupError for an unknown kind."""
-    if kind not in CHANGE_TYPES:
-        raise LookupError(f"unknown kind of change {kind!r}")
-    return None if document is None else CHANGE_TYPES[kind].state.from_dict(document)
-
-
 def with_states(item: Mapping[str, Any]) -> dict[str, Any]:
     """A change or a skipped item of a plan file, with states in place of their form."""
-    return {**item, **{side: load(item["kind"], item[side]) for side in ("before", "after")}}
+    read = CHANGE_TYPES[item["kind"]].state.from_dict
+    sides = {side: item[side] for side in ("before", "after") if item[side] is not None}
+    return {**item, **{side: read(document) for side, document in sides.items()}}
 
 
 def check_rights(client: api.Client, changes: Iterable[change.Change[Any]]) -> None:
