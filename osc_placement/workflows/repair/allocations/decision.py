@@ -30,7 +30,7 @@ from osc_placement.workflows.repair.allocations.expected import (
 from osc_placement.workflows.repair.allocations.heal_request import PACK, HealOptions, HealRequest
 from osc_placement.workflows.repair.allocations.ports import Bindings
 from osc_placement.workflows.repair.allocations.preconditions import precondition_of
-from osc_placement.workflows.repair.allocations.repair import Repair
+from osc_placement.workflows.repair.allocations.repair import Repair, format_amounts
 
 LOG = logging.getLogger(__name__)
 
@@ -154,8 +154,8 @@ class _Deciding:
         requested = wrong.compare(self._snapshot, server, root, total, total).wrong if own else {}
         if not requested:
             return reasons.NONE
-        held_text, requested_text = _amounts(total), _amounts(requested)
-        text = _WRONG_SIZE.format(held=held_text, requested=requested_text, audit=_AUDIT)
+        held, needed = format_amounts(total), format_amounts(requested)
+        text = _WRONG_SIZE.format(held=held, requested=needed, audit=_AUDIT)
         return Reason(Code.WRONG_SIZE, text)
 
     def _describe(self, allocations: allocation.Allocations, root: str) -> str:
@@ -163,7 +163,7 @@ class _Deciding:
         name_of = self._snapshot.name_of
         ordered = sorted(allocations, key=lambda uuid: (uuid != root, name_of(uuid)))
         return "on " + "; ".join(
-            f"{name_of(uuid)}: {_amounts(allocations[uuid])}" for uuid in ordered
+            f"{name_of(uuid)}: {format_amounts(allocations[uuid])}" for uuid in ordered
         )
 
 
@@ -174,10 +174,6 @@ def _owner_change(before: allocation.Consumer, after: Owner) -> str:
         ("user", before.user_id, after.user_id),
     )
     return "; ".join(f"{name} {new} instead of {old}" for name, old, new in fields if old != new)
-
-
-def _amounts(resources: allocation.Resources) -> str:
-    return ", ".join(f"{name}={amount}" for name, amount in resources.items()) or "nothing"
 
 
 _SHOWN = 3

@@ -27,6 +27,7 @@ from osc_placement.workflows.repair.allocations.repair import (
     change_of,
     observed_plan,
     provider_names,
+    subject_of,
 )
 
 
@@ -172,15 +173,13 @@ def _by_rules(
 
 
 def _item(snapshot: Cloud, decision: HealDecision) -> change.Change[Any] | change.Skipped:
-    server = decision.server
+    subject = subject_of(decision.server)
     if decision.repair is not None:
-        subject = change.Subject(server.name, server.uuid)
         return change_of(snapshot, subject, [decision.repair], decision.reason.text)
     # A service is asked for the owner only where it may be wrong, and a file has them all.
     state = kinds_allocations.ConsumerState(
         kinds_allocations.ConsumerState.of(decision.before).allocations
     )
-    subject = change.Subject(server.name or server.uuid, server.uuid)
     return change.Skipped(
         kinds_allocations.TYPE.name,
         subject,
