@@ -1,136 +1,77 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``placement aggregate mirror`` on every target, with recorded answers of a real nova."""
+"""``placement aggregate mirror`` on every target; the unit tests have a case of each decision."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import pytest
 
 from osc_placement import testing
-from tests.support.peer import fixtures, shell, target as targets
-from tests.support.rows import State, one_line
-
-pytestmark = pytest.mark.usefixtures("sample")
+from osc_placement.testing import uuid_of
+from tests.support.peer import fixtures, shell
+from tests.support.rows import Row, State, one_line, table
 
 MIRROR = "placement aggregate mirror"
-RECORDED = ("--os-nova-recording", "12-hosts", "--allow", "recorded-nova")
-DOMAIN = "lab.example.org"
+RUN = f"{MIRROR} --allow recorded-nova"
+UNDO = "placement plan undo undo.json --allow recorded-nova"
 
-NOVA = testing.sample_nova("12-hosts")
-AGGREGATES = {item["name"]: item for item in NOVA["GET /v2.1/os-aggregates"]["aggregates"]}
-NODES = {
-    item["hypervisor_hostname"]: item
-    for item in NOVA["GET /v2.1/os-hypervisors/detail"]["hypervisors"]
+#: In Placement, ``one`` is in az2 in place of az1, ``two`` is in an aggregate that nova has deleted
+#: too, and ``share`` is in az1. ``bare`` has no provider, and ``ghost`` no compute node.
+DRIFTED = testing.Cloud("nova-{}").compute("one", VCPU=8, aggregates=["az2"])
+DRIFTED.compute("two", VCPU=8, aggregates=["az1", "old"]).node("bare")
+DRIFTED.host("share", DISK_GB=8, aggregates=["az1"])
+DRIFTED.aggregate("az1", ["one", "two"]).aggregate("az2", ["bare", "ghost"]).aggregate("empty", [])
+AZ1, AZ2, OLD = map(uuid_of, ("az1", "az2", "old"))
+STATES = {
+    "drifted": State(DRIFTED),
+    "mirrored": State(DRIFTED, before=[RUN]),
+    "pruned": State(DRIFTED, before=[f"{RUN} --prune --provider share --undo-out undo.json"]),
+    "planned": State(DRIFTED, before=[f"{MIRROR} --dry-run --plan-out plan.json"]),
+    "without nova": State(testing.Cloud().host("one", VCPU=8)),
 }
-SHARE = "7c4aee34-82dc-5451-83d6-8ae744ab9365"
+NOT_MIRRORED = [
+    {"name": "bare", "status": "refused", "code": "no-provider"},
+    {"name": "empty", "status": "skipped", "code": "empty-aggregate"},
+    {"name": "ghost", "status": "refused", "code": "unknown-host"},
+]
+STALE = {"name": "one", "status": "skipped", "code": "stale-member"}
+SHARE = {"name": "share", "status": "skipped", "code": "not-a-compute-node"}
+TWO = {"name": "two", "status": "unchanged", "reason": "in az1"}
 
 
-def uuid_of(name: str) -> str:
-    return str(AGGREGATES[name]["uuid"])
+def moved(status: str, reason: str = "to az1") -> dict[str, str]:
+    return {"name": "one", "status": status, "reason": reason}
 
 
-def expected(without: tuple[str, ...] = ("cmp-0010",)) -> dict[str, set[str]]:
-    """``{aggregate: provider names}`` in nova, for hosts with a provider."""
-    nodes = {item["service"]["host"]: name for name, item in NODES.items()}
-    return {
-        name: {nodes[host] for host in item["hosts"] if host in nodes and host not in without}
-        for name, item in AGGREGATES.items()
-    }
+def members(uuid: str) -> str:
+    return f"resource provider list --member-of {uuid} -f value -c name"
 
 
-def members(target: targets.Target) -> dict[str, set[str]]:
-    """The same in Placement."""
-    return {
-        name: {
-            entry["name"]
-            for entry in target.ask("GET", f"/resource_providers?member_of={uuid_of(name)}")[
-                "resource_providers"
-            ]
-        }
-        for name in AGGREGATES
-    }
-
-
-def put(target: targets.Target, provider: str, *aggregates: str) -> None:
-    """Set the aggregates of a provider."""
-    path = f"/resource_providers/{provider}"
-    body = {
-        "aggregates": list(aggregates),
-        "resource_provider_generation": target.ask("GET", path)["generation"],
-    }
-    target.ask("PUT", f"{path}/aggregates", body)
-
-
-def rows(
-    openstack: shell.OpenStack, *arguments: str, code: int = 0, nova: tuple[str, ...] = RECORDED
-) -> dict[str, Any]:
-    return {row["name"]: row for row in openstack.rows(MIRROR, *nova, *arguments, code=code)}
-
-
-def status_of(listed: dict[str, Any]) -> dict[str, str]:
-    return {name: row["status"] for name, row in listed.items()}
-
-
-def test_a_cloud_is_mirrored_and_problems_are_reported(
-    openstack: shell.OpenStack, target: targets.Target
-) -> None:
-    foreign = target.ask("GET", f"/resource_providers/{SHARE}/aggregates")
-    check = ("--dry-run", "--detailed-exitcode")
-    planned = rows(openstack, *check, code=6)
-    assert members(target) != expected()
-    listed = rows(openstack, code=6)
-    assert members(target) == expected()
-    assert {name: row["code"] for name, row in listed.items() if row["code"]} == {
-        "empty": "empty-aggregate",
-        "ghost-nonode": "no-compute-node",
-        "ghost-unmapped": "no-compute-node",
-        f"cmp-0010.{DOMAIN}": "no-provider",
-    }
-    assert listed["empty"]["status"] == "skipped"
-    assert [name for name, status in status_of(planned).items() if status == "planned"] == [
-        name for name, status in status_of(listed).items() if status == "applied"
-    ]
-    assert listed[f"cmp-0001.{DOMAIN}"]["reason"] == "to ssd, tenant-acme"
-    again = rows(openstack, *check, code=6)
-    assert set(status_of(again).values()) == {"unchanged", "skipped", "refused"}
-    assert target.ask("GET", f"/resource_providers/{SHARE}/aggregates") == foreign
-
-
-def test_drift_in_both_directions_is_repaired_and_undone(
-    openstack: shell.OpenStack, target: targets.Target
-) -> None:
-    rows(openstack, code=6)
-    node = NODES[f"cmp-0001.{DOMAIN}"]["id"]
-    put(target, node, uuid_of("az2"), uuid_of("ssd"))
-    put(target, SHARE, uuid_of("az1"))
-    drifted = members(target)
-    listed = rows(openstack, "--dry-run", "--detailed-exitcode", "--prune", code=6)
-    row = listed[f"cmp-0001.{DOMAIN}"]
-    assert (row["status"], row["reason"]) == ("planned", "to az1, tenant-acme; out of az2")
-    assert "not a compute node" in listed["nfs-share"]["reason"]
-    assert rows(openstack, "--prune", "--undo-out", "undo.json", code=6)
-    assert members(target) == expected() | {"az1": expected()["az1"] | {"nfs-share"}}
-    openstack.do("placement plan undo", "undo.json")
-    assert members(target) == drifted
-    rows(openstack, "--prune", "--provider", "nfs-share", code=6)
-    assert members(target) == expected()
+TABLE = [
+    Row(f"{MIRROR} --dry-run --detailed-exitcode", "drifted", 6,
+        [*NOT_MIRRORED, moved("planned"), STALE, SHARE, TWO], unchanged=True),
+    Row(RUN, "drifted", 6, [*NOT_MIRRORED, moved("applied"), STALE, SHARE, TWO]),
+    Row(members(AZ1), "mirrored", 0, {"one", "two", "share"}),
+    Row(members(AZ2), "mirrored", 0, {"one"}),
     # Without --prune, a member too many is drift.
-    put(target, node, *(uuid_of(name) for name in ("az1", "ssd", "tenant-acme", "empty")))
-    rows(openstack, "--dry-run", "--detailed-exitcode", "--host", "cmp-0001", code=3)
+    Row(f"{MIRROR} --dry-run --detailed-exitcode --host nova-one", "mirrored", 3, [STALE]),
+    Row(f"{MIRROR} --dry-run --detailed-exitcode --host-aggregate az1 --host nova-two", "drifted",
+        0, [TWO]),
+    Row(f"{MIRROR} --dry-run --prune", "drifted", 0,
+        [*NOT_MIRRORED, moved("planned", "to az1; out of az2"), SHARE, TWO]),
+    Row(members(AZ1), "pruned", 0, {"one", "two"}),
+    Row(members(AZ2), "pruned", 0, set()),
+    Row(f"{UNDO}\n{members(AZ1)}", "pruned", 0, {"two", "share"}),
+    Row(f"{RUN} --forget {OLD} --host nova-two", "drifted", 0,
+        [{"name": "two", "status": "applied", "reason": f"out of {OLD}"}]),
+    Row("placement plan show plan.json", "planned", 0, (),
+        (MIRROR, "nova's responses come from nova.json")),
+    Row(MIRROR, "without nova", 1, "nova"),
+]  # fmt: skip
 
 
-@fixtures.ON_ONE_TARGET
-def test_a_plan_names_its_command_and_its_recording(openstack: shell.OpenStack) -> None:
-    rows(openstack, "--dry-run", "--plan-out", "plan.json")
-    shown = openstack.run("placement plan show", "plan.json")
-    assert "placement aggregate mirror" in shown.stderr
-    assert "nova's responses come from the sample 12-hosts" in shown.stderr
-
-
-def test_a_compute_service_or_a_recording_is_required(openstack: shell.OpenStack) -> None:
-    code, text = openstack.fails(MIRROR)
-    assert (code, "nova" in text, "Traceback" in text) == (1, True, False), text
+@table(TABLE)
+def test_a_command_shows_what_its_row_says(openstack: shell.OpenStack, row: Row) -> None:
+    row.check(openstack, STATES)
 
 
 @pytest.mark.parametrize(
