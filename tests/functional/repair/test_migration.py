@@ -87,21 +87,3 @@ def test_limited_runs_continue_to_the_end(openstack: shell.OpenStack) -> None:
 
 def test_list_needs_no_cloud() -> None:
     assert shell.run(["placement", "migration", "list"]).code == 0
-
-
-@fixtures.ON_ONE_TARGET
-@pytest.mark.usefixtures("sample")
-def test_the_counts_are_those_of_the_commands_that_the_notes_name(
-    openstack: shell.OpenStack,
-) -> None:
-    recording = ("--os-nova-recording", "12-hosts", "--dry-run")
-    notes = openstack.run("placement migration run", *recording).stdout
-    for name, command in (
-        ("mirror_host_aggregates", "placement aggregate mirror"),
-        ("heal_allocations", "placement allocation heal"),
-    ):
-        rows = openstack(command, *recording)
-        statuses = collections.Counter(row["status"] for row in rows)
-        (line,) = (line for line in notes.splitlines() if f"{command} --dry-run" in line)
-        assert line.split("|")[2].strip() == name
-        assert line.split("|")[3].strip().startswith(f"{statuses['refused']} refused;")
