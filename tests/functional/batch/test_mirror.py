@@ -26,6 +26,13 @@ STATES = {
     "mirrored": State(DRIFTED, before=[RUN]),
     "pruned": State(DRIFTED, before=[f"{RUN} --prune --provider share --undo-out undo.json"]),
     "planned": State(DRIFTED, before=[f"{MIRROR} --dry-run --plan-out plan.json"]),
+    "with ratios": State(
+        testing.Cloud("nova-{}")
+        .compute("one", "two", VCPU=8)
+        .aggregate("az1", ["one", "two"], cpu_allocation_ratio="8")
+        .aggregate("ssd", ["two"], cpu_allocation_ratio="4.5")
+        .aggregate("pool", ["one"], ram_allocation_ratio="much")
+    ),
     "without nova": State(testing.Cloud().host("one", VCPU=8)),
 }
 NOT_MIRRORED = [
@@ -65,6 +72,13 @@ TABLE = [
         [{"name": "two", "status": "applied", "reason": f"out of {OLD}"}]),
     Row("placement plan show plan.json", "planned", 0, (),
         (MIRROR, "nova's responses come from nova.json")),
+    Row(f"{RUN} --ratios", "with ratios", 6,
+        [{"name": "one", "status": "applied", "after": {"VCPU:allocation_ratio": 8.0}},
+         {"name": "pool", "status": "refused", "code": "invalid-value"},
+         {"name": "two", "status": "applied", "after": {"VCPU:allocation_ratio": 4.5}}]),
+    Row(f"{MIRROR} --ratios --dry-run --host-aggregate ssd", "with ratios", 0,
+        [{"name": "two", "status": "planned", "reason": ("VCPU from ssd; VCPU capacity 8 -> 36",)}],
+        unchanged=True),
     Row(MIRROR, "without nova", 1, "nova"),
 ]  # fmt: skip
 
