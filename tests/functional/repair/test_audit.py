@@ -220,15 +220,3 @@ def test_each_option_that_a_row_advises_belongs_to_the_command_that_it_names(
     for command, option in advised:
         help_text = commands.parser_of(entries[command]).format_help()
         assert f" {option} " in help_text, (command, option)
-
-
-def test_recording_repairs_only_an_embedded_placement(
-    target: targets.Target, openstack: shell.OpenStack
-) -> None:
-    outcome = openstack.run(AUDIT, *RECORDED, "--repair", "--only", "doubled")
-    if target.name == "embedded":
-        assert outcome.code == 9
-        return
-    assert outcome.code == 1
-    assert "nothing was changed" in outcome.stderr
-    assert "--allow recorded-nova" in outcome.stderr
