@@ -80,34 +80,6 @@ def constraints(file: str = "constraints.txt") -> dict[str, version.Version]:
     return {utils.canonicalize_name(name): version.Version(text) for name, text in pairs}
 
 
-#: What the plugin is built on, and what tests it, each with the folders that import it.
-NAMED = {
-    "cliff": ("cliff", "osc_placement"),
-    "keystoneauth1": ("keystoneauth1", "osc_placement"),
-    "osc-lib": ("osc_lib", "osc_placement"),
-    "prettytable": ("prettytable", "osc_placement"),
-    "pytest": ("pytest", "tests"),
-    "python-openstackclient": ("openstackclient", "tests"),
-}
-
-
-@pytest.mark.parametrize("name", NAMED)
-def test_a_library_that_the_plugin_is_built_on_is_declared_and_imported(name: str) -> None:
-    module, folder = NAMED[name]
-    assert name in (package_names() if name != "pytest" else declared())
-    users = [
-        path
-        for path in (ROOT / folder).rglob("*.py")
-        if module in {text.partition(".")[0] for text in imports_of(path)}
-    ]
-    assert users
-
-
-def imports_of(path: pathlib.Path) -> set[str]:
-    """What a module imports from other packages."""
-    return {*test_architecture.imports("", path.read_text("utf-8"))[1]}
-
-
 def test_the_minimum_versions_are_those_of_the_documentation() -> None:
     page = (ROOT / "doc" / "source" / "install.rst").read_text("utf-8")
     minimums, rows = declared(), ROW.findall(page)
