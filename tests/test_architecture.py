@@ -265,21 +265,13 @@ def arrows() -> frozenset[tuple[str, str]]:
     return frozenset(pair for pair in pairs if pair[1] not in ("", pair[0]))
 
 
-def floors(pairs: Iterable[tuple[str, str]]) -> dict[str, int]:
-    """The length of the longest chain of imports below each name, itself included.
-
-    :raises graphlib.CycleError: if the names import each other in a circle.
-    """
+def check_no_circle(pairs: Iterable[tuple[str, str]]) -> None:
+    """:raises graphlib.CycleError: if the names import each other in a circle."""
     sorter: graphlib.TopologicalSorter[str] = graphlib.TopologicalSorter()
-    below: dict[str, set[str]] = {}
     for name, target in pairs:
         if name != target:
             sorter.add(name, target)
-            below.setdefault(name, set()).add(target)
-    depths: dict[str, int] = {}
-    for name in sorter.static_order():
-        depths[name] = 1 + max((depths[each] for each in below.get(name, ())), default=0)
-    return depths
+    sorter.prepare()
 
 
 def test_modules_import_only_what_their_part_may() -> None:
@@ -288,13 +280,13 @@ def test_modules_import_only_what_their_part_may() -> None:
 
 
 def test_no_modules_import_each_other() -> None:
-    assert floors(arrows())
+    check_no_circle(arrows())
 
 
 @pytest.mark.parametrize("layer", ["plan", "workflows", "v1"])
 def test_no_parts_of_a_layer_import_each_other(layer: str) -> None:
     inner = [pair for pair in arrows() if all(within(name, (layer,)) for name in pair)]
-    assert floors((longest_match(a, LAYERS), longest_match(b, LAYERS)) for a, b in inner)
+    check_no_circle((longest_match(a, LAYERS), longest_match(b, LAYERS)) for a, b in inner)
 
 
 def test_every_folder_has_a_row_in_the_table() -> None:
@@ -311,36 +303,17 @@ def test_no_module_has_a_name_without_a_subject() -> None:
     [
         ("model.provider", "import yaml"),
         ("model.provider", "from osc_placement.client import api"),
-        ("client.api", "from osc_placement.workflows.batch import batch"),
         ("client.api", "import osc_placement.server"),
-        ("engine.draft", "from osc_placement.server import http"),
         ("engine.draft", "from osc_placement.engine.candidates import search"),
         ("server.app", "import requests"),
         ("server.app", "def later():\n    from osc_placement.client import api"),
         ("server.app", "from osc_placement.testing import service"),
-        ("server.app", "import sqlite3"),
         ("server.handlers.trait", "import argparse"),
-        ("server.handlers.trait", "from osc_placement.server.store import sqlite"),
-        ("plan.apply", "from osc_placement.workflows.batch.mirror import plan"),
-        ("plan.kinds.traits", "from osc_placement.workflows.batch import batch"),
         ("plan.kinds.traits", "from osc_placement.plan import apply"),
         ("plan.change", "from osc_placement.plan.kinds import registry"),
         ("workflows.batch", "from cliff import lister"),
         ("workflows.batch", "from osc_placement.server import create_app"),
         ("workflows.batch.batch", "from osc_placement.workflows.reshape import recipes"),
-        ("workflows.cloud.context", "from osc_placement.workflows.batch import batch"),
-        (
-            "workflows.repair.allocations.owners",
-            "from osc_placement.workflows.repair.migrations import registry",
-        ),
-        (
-            "workflows.repair.allocations.audit",
-            "from osc_placement.workflows.repair.providers import audit",
-        ),
-        ("workflows.reshape.documents", "from osc_placement.workflows.reshape import plan"),
-        ("workflows.reshape.reshape_plan", "from osc_placement.server.handlers import trait"),
-        ("v1.resources.trait", "from osc_placement.engine import state"),
-        ("v1.resources.trait", "from keystoneauth1 import session"),
         ("v1.resources.trait", "from ...engine import state"),
     ],
 )
@@ -348,38 +321,9 @@ def test_a_forbidden_import_is_found(module: str, source: str) -> None:
     assert violations(module, source)
 
 
-@pytest.mark.parametrize(
-    ("module", "source"),
-    [
-        ("model.provider", "import dataclasses"),
-        ("client.api", "from osc_placement import microversion"),
-        ("client.transport", "from keystoneauth1 import session"),
-        ("plan.kinds.traits", "from osc_placement.plan.change import Change"),
-        ("plan.apply", "from osc_placement.plan.kinds import registry"),
-        ("workflows.batch", "from osc_placement.engine import standard"),
-        ("workflows.batch.mirror", "from osc_placement.workflows.cloud import compute_nodes"),
-        (
-            "workflows.repair.allocations.heal",
-            "from osc_placement.workflows.repair.allocations import owners",
-        ),
-        ("workflows.cloud.rehearsal", "from osc_placement.server import create_app"),
-        ("client.connection", "from osc_placement import server"),
-        ("server.store.sqlite", "import sqlite3"),
-        ("server.options", "from osc_placement.samples import sample"),
-        ("testing.service", "from osc_placement.server import app"),
-    ],
-)
-def test_an_allowed_import_passes(module: str, source: str) -> None:
-    assert violations(module, source) == []
-
-
 def test_imports_in_a_circle_are_found() -> None:
     with pytest.raises(graphlib.CycleError):
-        floors([("a", "b"), ("b", "c"), ("c", "a")])
-
-
-def test_floors_count_the_longest_chain() -> None:
-    assert floors([("a", "b"), ("b", "c"), ("a", "c")]) == {"c": 1, "b": 2, "a": 3}
+        check_no_circle([("a", "b"), ("b", "c"), ("c", "a")])
 
 
 def test_the_modules_that_texts_name_exist() -> None:
@@ -417,7 +361,7 @@ def test_the_product_does_not_outgrow_its_lines() -> None:
 
 
 #: Lines of the tests, their support, the lab and the benchmarks. A test that goes lowers it.
-MAX_TEST_LINES = 71_558
+MAX_TEST_LINES = 71_502
 
 
 def test_the_tests_do_not_outgrow_their_lines() -> None:
