@@ -102,27 +102,6 @@ def test_every_local_link_leads_to_a_page_and_an_id(pages: dict[pathlib.Path, Pa
     assert {path.name: links for path in pages if (links := list(broken(path, pages)))} == {}
 
 
-#: The anchors that long pages had before they were divided: ``{page: anchors}``.
-FORMER_ANCHORS = {
-    "user/capacity/capacity": "hosts-that-may-stop",
-    "user/repair/audit": "selection-and-options codes concurrent-writers exit-codes how-it-repairs"
-    " limit-of-removals output-for-programs requests-sent unknown-findings what-is-not-a-finding",
-    "user/snapshot/snapshots": "content differences in-seconds queries rehearsals requests-sent"
-    " saving with-nova",
-    "user/reshape/reshape": "applying changing-totals concurrent-writers exit-codes"
-    " fields-of-inventories options skipped-and-refused-trees targets-of-allocations templates"
-    " the-document trees-of-nova-compute rehearsal requests-sent",
-}
-
-
-@pytest.mark.parametrize("name", sorted(FORMER_ANCHORS))
-def test_a_link_into_a_page_that_was_divided_leads_to_the_part_or_to_its_page(
-    name: str, site: pathlib.Path, pages: dict[pathlib.Path, Page]
-) -> None:
-    missing = set(FORMER_ANCHORS[name].split()) - pages[site / f"{name}.html"].ids
-    assert missing == set()
-
-
 def test_every_page_has_a_breadcrumb_and_the_captions(
     site: pathlib.Path, pages: dict[pathlib.Path, Page]
 ) -> None:
