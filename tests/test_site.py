@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The built documentation: links, anchors, width of examples, search, and man pages."""
+"""The built documentation: links, anchors, width of examples, index, and man pages."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ import urllib.parse
 from collections.abc import Iterator
 
 import pytest
-from sphinx.search import en
 
 from tests.support import browser, guide, tables
 from tests.support.peer import process
@@ -156,35 +155,6 @@ def test_the_release_notes_are_a_page_for_an_operator_of_4_x(site: pathlib.Path)
 
 def test_no_option_is_printed_with_a_typographic_dash(pages: dict[pathlib.Path, Page]) -> None:
     assert [path.name for path in pages if re.search("\u2013[a-z]", path.read_text("utf-8"))] == []
-
-
-def search(site: pathlib.Path, query: str) -> list[str]:
-    """The pages that the search box finds: those with every word, in the title or the text."""
-    text = (site / "searchindex.js").read_text("utf-8")
-    index = json.loads(text[text.index("{") : text.rindex("}") + 1])
-    language = en.SearchEnglish({})
-    pages = set(index["docnames"])
-    for word in query.split():
-        if word in language.stopwords:
-            continue
-        numbers: set[int] = set()
-        for table in (index["terms"], index["titleterms"]):
-            listed = table.get(language.stem(word), [])
-            numbers.update(listed if isinstance(listed, list) else [listed])
-        pages &= {index["docnames"][number] for number in numbers}
-    return sorted(pages)
-
-
-@pytest.mark.parametrize(
-    ("query", "page"),
-    [
-        ("full host delete allocation", "user/repair/audit"),
-        ("no valid host", "user/explain/no-valid-host"),
-        ("option version", "user/reference/options"),
-    ],
-)
-def test_a_search_for_a_problem_finds_its_page(site: pathlib.Path, query: str, page: str) -> None:
-    assert page in search(site, query)
 
 
 #: ``{a word of operators: the page that an index entry of this word leads to}``. The search of the
