@@ -95,10 +95,6 @@ class App:
         """Nothing to add: a state has all standard names. No note."""
         return ""
 
-    def stop(self) -> None:
-        """End the searches in progress, and all later ones."""
-        self.limits.stopping.set()
-
     def close(self) -> None:
         """Close the store."""
         self.repository.close()

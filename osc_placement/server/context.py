@@ -11,7 +11,6 @@ import dataclasses
 import email.utils
 import functools
 import json
-import threading
 import time
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -116,11 +115,10 @@ class Limits:
     candidates: int = 200_000
     max_candidates: int | None = None
     strategy: Strategy = Strategy.DEPTH_FIRST
-    stopping: threading.Event = dataclasses.field(default_factory=threading.Event)
 
     def search_budget(self) -> SearchBudget:
         """The budget of a search, which starts."""
-        return SearchBudget(self.search_seconds, self.stopping.is_set)
+        return SearchBudget(self.search_seconds)
 
     def check_size(self, size: int) -> None:
         """Raise HttpBadRequest for a response with more bytes than the limit."""

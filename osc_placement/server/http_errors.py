@@ -15,7 +15,7 @@ from webob import exc
 
 from osc_placement import microversion
 from osc_placement.engine import errors
-from osc_placement.engine.candidates.budget import SearchStopped, SearchTooLong, TooManyCandidates
+from osc_placement.engine.candidates.budget import SearchTooLong, TooManyCandidates
 
 UNDEFINED = "placement.undefined_code"
 CONCURRENT_UPDATE = "placement.concurrent_update"
@@ -131,7 +131,6 @@ RESPONSES: dict[type[Exception] | tuple[str, type[Exception]], ErrorResponse] = 
     errors.AllocationsNotFound: ErrorResponse(404),
     TooManyCandidates: ErrorResponse(400, detail="{error} Set a limit."),
     SearchTooLong: ErrorResponse(400, detail="{error} " + _NARROW),
-    SearchStopped: ErrorResponse(503, detail="{error} The server is shutting down."),
     ("resource_providers:create", errors.ProviderInvalid): ErrorResponse(
         400, detail='Unable to create resource provider "{name}", {uuid}: {error}'
     ),

@@ -19,7 +19,7 @@ import socket
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from osc_placement.errors import needs_extra
@@ -53,7 +53,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.exit:
             sys.stdout.write(f"{options.database}: {options.load} is loaded\n")
             return 0
-        server = HttpServer(placement, options.host, options.port, THREADS, placement.stop)
+        server = HttpServer(placement, options.host, options.port, THREADS)
         server.stop_on_signals()
         sys.stdout.write(f"{server.url}\n")
         sys.stdout.flush()
@@ -137,19 +137,10 @@ _SWEEP_SECONDS = 5
 class HttpServer:
     """A listening server of a WSGI application; ``url`` is its address.
 
-    ``on_stop`` is called when ``stop`` was called.
     Errors: CannotStart if it cannot listen.
     """
 
-    def __init__(
-        self,
-        app: Any,
-        host: str,
-        port: int,
-        threads: int = 1,
-        on_stop: Callable[[], None] = lambda: None,
-    ) -> None:
-        self._on_stop = on_stop
+    def __init__(self, app: Any, host: str, port: int, threads: int = 1) -> None:
         self._stopping, self._woken = threading.Lock(), threading.Event()
         with needs_extra("server", "a server on a port"):
             import waitress
@@ -191,7 +182,6 @@ class HttpServer:
             signal.signal(number, lambda *_: self.stop())
 
     def _end(self) -> None:
-        self._on_stop()
         # Only the thread of ``run`` may change the sockets.
         self._server.trigger.pull_trigger(self._close_all)
         self._woken.set()

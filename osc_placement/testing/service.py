@@ -229,7 +229,7 @@ class LoopbackPlacement(EmbeddedPlacement):
 
     def start(self) -> Self:
         super().start()
-        self._listener = _Listener(self._traffic, run.THREADS, lambda: self.app.stop())
+        self._listener = _Listener(self._traffic, run.THREADS)
         return self
 
     def stop(self) -> None:
@@ -286,7 +286,7 @@ class RecordedServices(Fixture):
     def start(self) -> Self:
         if self._listener is not None:
             raise RuntimeError("these services are running already")
-        self._listener = _Listener(self._call, 4, lambda: None)
+        self._listener = _Listener(self._call, 4)
         return self
 
     def stop(self) -> None:
@@ -333,9 +333,9 @@ class RecordedServices(Fixture):
 class _Listener:
     """An application on a free port, in a thread."""
 
-    def __init__(self, app: Any, threads: int, on_stop: Callable[[], None]) -> None:
+    def __init__(self, app: Any, threads: int) -> None:
         self._app = app
-        self._http = run.HttpServer(self._call, "127.0.0.1", 0, threads, on_stop)
+        self._http = run.HttpServer(self._call, "127.0.0.1", 0, threads)
         self.url = self._http.url
         self._thread = threading.Thread(target=self._http.run, daemon=True)
         self._thread.start()

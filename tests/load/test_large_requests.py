@@ -11,7 +11,6 @@ import http.client
 import json
 import pathlib
 import threading
-import time
 import uuid
 from collections.abc import Callable
 from typing import Any
@@ -102,21 +101,3 @@ def test_a_large_request_delays_no_other_client(shape: str, tmp_path: pathlib.Pa
         assert statuses == [status]
         assert max(waits) < MAX_WAIT
         assert service.memory() < MEMORY
-
-
-def test_a_signal_ends_a_long_search(tmp_path: pathlib.Path) -> None:
-    document, path = packing()
-    statuses: list[int] = []
-
-    def search() -> None:
-        # The connection may be closed before the answer.
-        with contextlib.suppress(OSError, http.client.HTTPException):
-            statuses.append(send(service.port, "GET", path))
-
-    with serving(document, tmp_path) as service:
-        thread = threading.Thread(target=search)
-        thread.start()
-        time.sleep(0.5)
-    # A search that comes to its time limit is answered with 400.
-    thread.join()
-    assert statuses in ([], [503])

@@ -32,13 +32,6 @@ def test_a_response_beyond_its_size_is_refused() -> None:
     assert ask(app, devices(1, 1, 1) + "&limit=10").status_int == 200
 
 
-def test_a_stop_ends_searches() -> None:
-    document, path = packing()
-    app = server.create_app(load=document)
-    app.stop()
-    assert ask(app, path).status_int == 503
-
-
 def test_a_write_during_a_snapshot_does_not_change_it() -> None:
     app = server.create_app(load=cloud.flat_hosts(1))
     with app.repository.snapshot() as before:

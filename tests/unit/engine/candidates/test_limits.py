@@ -109,11 +109,3 @@ def test_the_time_of_a_search_is_limited():
     base, arguments = packing()
     with pytest.raises(budgets.SearchTooLong, match="more than"):
         list(candidates.search(base, arguments, budget=budgets.SearchBudget(0.2)))
-
-
-def test_a_search_can_be_stopped():
-    base, arguments = packing()
-    steps = itertools.count()
-    budget = budgets.SearchBudget(is_stopped=lambda: next(steps) > 10)
-    with pytest.raises(budgets.SearchStopped):
-        list(candidates.search(base, arguments, budget=budget))
