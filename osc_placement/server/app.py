@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import logging
-import re
 import uuid
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -30,8 +29,6 @@ LOG = logging.getLogger(__name__)
 
 SERVICE_TYPE = "placement"
 _VERSIONS = [f"1.{minor}" for minor in range(microversion.MAXIMUM.minor + 1)]
-#: A request target, with or without scheme and host, whose path starts with two slashes.
-_TWO_SLASHES = re.compile(r"(https?://[^/?#]*)?/(/|%2f)", re.IGNORECASE)
 
 #: Authentication strategies.
 NOAUTH2 = "noauth2"
@@ -241,8 +238,7 @@ def _parse_version(header: str | None) -> microversion.Microversion:
 
 def _route(request: webob.Request) -> tuple[routes.Route, Mapping[str, str]]:
     matched = routes.match(_decoded(request.environ.get("PATH_INFO", "")))
-    # Web servers may collapse leading slashes in PATH_INFO; a path with two does not exist.
-    if matched is None or _TWO_SLASHES.match(request.environ.get("REQUEST_URI", "")):
+    if matched is None:
         raise http_errors.HttpError(404, varies=False)
     methods, params = matched
     if request.method not in methods:

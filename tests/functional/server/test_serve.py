@@ -107,17 +107,6 @@ def test_a_malformed_request_is_refused_without_internal_details(
     assert b".py" not in answer
 
 
-@pytest.mark.parametrize("slashes", [b"//", b"///", b"/%2F", b"/%2f/"])
-@pytest.mark.parametrize("origin", [b"", b"http://a", b"http://a:8778", b"http://"])
-def test_a_path_that_starts_with_two_slashes_does_not_exist(
-    address: Address, origin: bytes, slashes: bytes
-) -> None:
-    for method, path in ((b"GET", b"traits"), (b"PUT", b"traits/CUSTOM_A"), (b"GET", b"")):
-        raw = GET.replace(b"GET /traits", method + b" " + origin + slashes + path)
-        assert status(exchange(address, raw + b"\r\n")) == 404
-    assert status(exchange(address, GET.replace(b"/traits", origin + b"/traits") + b"\r\n")) == 200
-
-
 def test_a_write_with_an_invalid_host_header_gets_a_response(address: Address) -> None:
     raw = POST.replace(b"Host: a", b"Host: [") + JSON
     answer = exchange(address, raw + b"Content-Length: 14\r\n\r\n" + b'{"name": "one"')
