@@ -6,22 +6,18 @@ from __future__ import annotations
 import contextlib
 import datetime
 import pathlib
-import socket
 import subprocess
 import sys
-import threading
 import types
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-import requests
 import webob
 from keystonemiddleware import auth_token
 
 from osc_placement import errors, server
 from osc_placement.server import auth, run
-from osc_placement.testing import service
 
 URL = "http://keystone.example.com/v3"
 CONFIGURATION = f"""\
@@ -194,18 +190,6 @@ def test_an_unreachable_keystone_is_reported_as_unavailable(tmp_path: pathlib.Pa
     assert ask(app, "/").status_int == 200
 
 
-def test_an_unresponsive_keystone_times_out(tmp_path: pathlib.Path) -> None:
-    path = tmp_path / "server.conf"
-    with socket.create_server(("127.0.0.1", 0)) as silent:
-        path.write_text(
-            "[keystone_authtoken]\nauth_type = v3token\ntoken = x\nhttp_connect_timeout = 1\n"
-            f"auth_url = http://127.0.0.1:{silent.getsockname()[1]}\n"
-            "http_request_max_retries = 0\n"
-        )
-        app = server.create_app(auth="keystone", config_file=str(path))
-        assert ask(app, "/traits", "admin").status_int == 503
-
-
 def test_a_failing_plugin_confirms_no_token(
     app: server.App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -216,36 +200,6 @@ def test_a_failing_plugin_confirms_no_token(
     answer = ask(app, "/traits", "admin")
     assert answer.status_int == 503
     assert "secret" not in answer.text
-
-
-def test_a_slow_keystone_does_not_delay_other_requests(
-    config_file: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    arrived, go_on = threading.Event(), threading.Event()
-
-    def fetch(protocol: Any, name: str, **_: Any) -> dict[str, Any]:
-        if name == "slow":
-            arrived.set()
-            assert go_on.wait(120)
-        return TOKENS["admin"]
-
-    monkeypatch.setattr(auth_token.AuthProtocol, "fetch_token", fetch)
-    answers: list[int] = []
-    with service.LoopbackPlacement(auth="keystone", config_file=config_file) as placement:
-
-        def get(name: str) -> None:
-            headers = {"x-auth-token": name, "openstack-api-version": "placement 1.6"}
-            answer = requests.get(f"{placement.url}/traits", headers=headers, timeout=120)
-            answers.append(answer.status_code)
-
-        slow = threading.Thread(target=get, args=["slow"])
-        slow.start()
-        assert arrived.wait(120)
-        get("quick")
-        assert answers == [200]
-        go_on.set()
-        slow.join()
-    assert answers == [200, 200]
 
 
 @pytest.fixture
