@@ -110,12 +110,6 @@ def test_the_check_of_packages_installs_every_extra() -> None:
     assert set(probes) == {"", *config["options.extras_require"]}
 
 
-def test_a_readme_that_does_not_render_is_noticed() -> None:
-    errors = io.StringIO()
-    assert rst.render("Title\n===\n\n.. nothing::\n", stream=errors) is None
-    assert "nothing" in errors.getvalue()
-
-
 def test_the_picture_of_the_terminal_shows_what_the_commands_print() -> None:
     tool = [sys.executable, str(ROOT / "tools" / "terminal-picture")]
     folder = str(pathlib.Path(sys.executable).parent)
@@ -128,12 +122,8 @@ def test_the_picture_of_the_terminal_shows_what_the_commands_print() -> None:
     assert "@font-face" not in kept
 
 
-@pytest.mark.parametrize(("extra", "code"), [("", 0), ("RUN cd /tmp\n", 1)])
-def test_the_container_file_has_no_finding_of_hadolint(
-    extra: str, code: int, tmp_path: pathlib.Path
-) -> None:
-    path = tmp_path / "Containerfile"
-    path.write_text((ROOT / "Containerfile").read_text() + extra)
+def test_the_container_file_has_no_finding_of_hadolint() -> None:
     hadolint = pathlib.Path(sys.executable).with_name("hadolint")
-    done = subprocess.run([hadolint, path], check=False, capture_output=True, text=True)
-    assert done.returncode == code, done.stdout
+    command = [hadolint, ROOT / "Containerfile"]
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
