@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-import shlex
 import shutil
 import sqlite3
 import stat
@@ -21,7 +20,6 @@ from osc_placement.server.store import database_file, errors
 from osc_placement.testing import service
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.snapshot import file, save
-from tests.support.peer import shell
 
 MISSING = object()
 METADATA: dict[str, tuple[Any, ...]] = {
@@ -201,15 +199,6 @@ def test_a_new_database_is_private_and_does_not_follow_a_link(
     # A link to a database that exists is the operator's own.
     (tmp_path / "link.sqlite").symlink_to(new)
     server.create_app(str(tmp_path / "link.sqlite")).close()
-
-
-def test_a_command_creates_a_private_database(tmp_path: pathlib.Path) -> None:
-    database = tmp_path / "new.sqlite"
-    result = shell.run(
-        shlex.split(f"--os-placement-database {database} resource provider create one")
-    )
-    assert result.code == 0, result.stderr
-    assert mode(database) == 0o600
 
 
 def test_an_export_is_private_and_does_not_follow_a_link(
