@@ -15,13 +15,6 @@ from osc_placement.server import schemas
 from osc_placement.server.context import RequestContext, empty_response, json_response
 from osc_placement.server.handlers import provider as providers
 
-#: Fields in the order of Placement's responses.
-_FIELDS = ("total", "reserved", "min_unit", "max_unit", "step_size", "allocation_ratio")
-
-
-def _view(inventory: Inventory) -> dict[str, Any]:
-    return {field: getattr(inventory, field) for field in _FIELDS}
-
 
 def read_all(inventories: dict[str, Any]) -> dict[str, Inventory]:
     """Parse inventories by resource class.
@@ -52,15 +45,15 @@ def _may_reserve_all(context: RequestContext) -> bool:
 def _answer_one(
     context: RequestContext, provider: record.ProviderRecord, name: str, status: int = 200
 ) -> webob.Response:
-    shown = _view(provider.inventories[name])
-    shown["resource_provider_generation"] = provider.generation
+    fields = provider.inventories[name].as_dict()
+    shown = {**fields, "resource_provider_generation": provider.generation}
     return json_response(context, shown, status, updated=[provider.updated_at])
 
 
 def _answer_all(context: RequestContext, provider: record.ProviderRecord) -> webob.Response:
     shown = {
         "resource_provider_generation": provider.generation,
-        "inventories": {name: _view(item) for name, item in provider.inventories.items()},
+        "inventories": {name: item.as_dict() for name, item in provider.inventories.items()},
     }
     # The date is that of the inventories; without any there is none.
     updated = [provider.updated_at] if provider.inventories else []
