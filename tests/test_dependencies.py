@@ -14,7 +14,6 @@ import pytest
 from openstackclient import shell
 from packaging import requirements, utils, version
 
-from osc_placement import errors
 from osc_placement.offline import app
 from osc_placement.server import run
 from tests import test_architecture
@@ -173,31 +172,3 @@ def test_without_a_package_of_the_server_the_error_names_the_extra(
     monkeypatch.setitem(sys.modules, module, None)
     assert run.main(arguments) == 1
     assert "'osc-placement[server]'" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("file", "has_pip", "command"),
-    [
-        ("pyvenv.cfg", True, "run '/a b/python' -m pip install 'osc-placement[metrics]'"),
-        ("pipx_metadata.json", False, "run pipx runpip env install 'osc-placement[metrics]'"),
-        ("x", False, "run uv pip install --python '/a b/python' 'osc-placement[metrics]'"),
-    ],
-)
-def test_the_command_that_installs_an_extra_fits_the_environment(
-    file: str,
-    has_pip: bool,
-    command: str,
-    tmp_path: pathlib.Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    (tmp_path / "env").mkdir()
-    (tmp_path / "env" / file).touch()
-    monkeypatch.setattr("sys.prefix", str(tmp_path / "env"))
-    monkeypatch.setattr("sys.executable", "/a b/python")
-    monkeypatch.setattr("importlib.util.find_spec", lambda name: has_pip or None)
-    with (
-        pytest.raises(errors.MissingPackage) as caught,
-        errors.needs_extra("metrics", "x"),
-    ):
-        raise ModuleNotFoundError("No module named 'y'")
-    assert str(caught.value).endswith(command)

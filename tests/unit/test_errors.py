@@ -77,16 +77,16 @@ def test_wrong_input_comes_before_a_failure_that_follows_it() -> None:
 @pytest.mark.parametrize(
     ("by", "command"),
     [
-        ("pip", "/bin/python -m pip install 'osc-placement[serve]'"),
+        ("pip", "'/a b/python' -m pip install 'osc-placement[serve]'"),
         ("pipx", "pipx runpip {name} install 'osc-placement[serve]'"),
-        ("uv", "uv pip install --python /bin/python 'osc-placement[serve]'"),
+        ("uv", "uv pip install --python '/a b/python' 'osc-placement[serve]'"),
     ],
 )
 def test_a_missing_package_is_installed_as_the_client_was(
     by: str, command: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(sys, "prefix", str(tmp_path))
-    monkeypatch.setattr(sys, "executable", "/bin/python")
+    monkeypatch.setattr(sys, "executable", "/a b/python")
     monkeypatch.setattr(importlib.util, "find_spec", lambda _: None if by == "uv" else object())
     if by == "pipx":
         (tmp_path / "pipx_metadata.json").touch()
