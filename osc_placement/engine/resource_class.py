@@ -15,9 +15,8 @@ _Value = TypeVar("_Value")
 
 def create(draft: Draft, name: str) -> None:
     """Create a custom resource class; raises ResourceClassExists."""
-    if draft.knows_resource_class(name):
+    if not ensure(draft, name):
         raise errors.ResourceClassExists(name=name)
-    draft.put_resource_class(name)
 
 
 def ensure(draft: Draft, name: str) -> bool:

@@ -48,10 +48,6 @@ class RequestContext:
     limits: Limits
     error_fields: dict[str, Any] = dataclasses.field(default_factory=dict)
 
-    def at_least(self, minor: int) -> bool:
-        """Whether the request's microversion is 1.``minor`` or later."""
-        return self.version.minor >= minor
-
     def authorize(self, target: Mapping[str, Any] | None = None) -> None:
         """Raise HttpError 403 unless the policy allows this request on ``target``."""
         # A token has project scope, or none; Placement accepts no other scope.
@@ -160,7 +156,7 @@ def set_dates(
     context: RequestContext, response: webob.Response, updated: Iterable[float] | None = None
 ) -> None:
     """Set last-modified and cache-control, which exist since 1.15; see ``json_response``."""
-    if not context.at_least(15):
+    if not microversion.supports(context.version, "last-modified"):
         return
     latest = time.time() if updated is None else max(updated, default=None)
     if latest is not None:

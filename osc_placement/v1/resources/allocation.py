@@ -20,10 +20,6 @@ if TYPE_CHECKING:
     from osc_placement.model import allocation, provider
 
 
-#: Later versions require a consumer type, which nova's consumers may not have. A write at
-#: this version keeps the stored type.
-_LAST_WITHOUT_TYPE = microversion.Microversion(1, 37)
-
 _OWNER_IGNORED = (
     "--project-id and --user-id options do not affect allocation for"
     " --os-placement-api-version less than 1.8"
@@ -307,12 +303,12 @@ def _not_a_uuid(text: str) -> str:
 
 
 def _write(client: api.Client, consumers: Sequence[allocation.Consumer]) -> None:
-    """Write existing consumers, without a change of their types.
+    """Write existing consumers, without a change of their types, which nova's may not have.
 
     Before 1.28 the API accepts no empty allocations: a consumer without allocations is
     deleted.
     """
-    version = min(client.microversion, _LAST_WITHOUT_TYPE)
+    version = min(client.microversion, microversion.TYPE_STAYS)
     writer = client.at(version)
     if len(consumers) > 1:
         writer.write_allocations(consumers)
