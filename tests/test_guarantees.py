@@ -92,55 +92,6 @@ PROMISES = {
     "A database file with any wrong value": "test_any_wrong_value_is_refused_or_served",
 }
 
-#: The test of each limit.
-LIMIT_TESTS = {
-    "Time to connect": "test_a_server_that_accepts_no_connection_ends_a_request_with_the_limit",
-    "Time to wait for a part of a response": (
-        "test_a_silent_service_ends_a_read_with_the_limit_and_no_retry"
-    ),
-    "Time for a whole response of any service": "test_a_response_that_drips_ends_in_time",
-    "Size of a response of any service, after decompression": (
-        "test_a_response_that_is_too_large_is_refused"
-    ),
-    "Redirects of a read": "test_a_read_that_is_redirected_forever_ends",
-    "Attempts at a read": "test_a_read_is_retried_eight_times_and_logged",
-    "Failed reads in a row, each after all its attempts, until a command reads nothing more;"
-    " one if a service still answers 429": (
-        "test_a_command_stops_reading_after_twenty_failed_reads_in_a_row"
-    ),
-    "Attempts at a write of a batch": (
-        "test_a_lasting_fault_is_reported_and_the_printed_command_completes"
-    ),
-    "Pause that ``Retry-After`` can request": (
-        "test_a_pause_is_as_long_as_the_server_requests_within_a_limit"
-    ),
-    "Time from the first to the last attempt at a read or a change": (
-        "test_no_attempt_begins_after_the_limit"
-    ),
-    "Concurrent requests": "test_the_number_of_workers_is_the_limit_of_concurrent_writes",
-    "Consumers in one write": "test_many_new_consumers_need_one_request_and_no_read",
-    "Part of what exists that an audit, a mirror or a migration removes": (
-        "test_an_audit_deletes_nothing_where_nova_lists_no_servers"
-    ),
-    "Time to search for an assignment": "test_a_hard_problem_ends_at_the_time_limit",
-    "Size of a body": "test_a_body_that_is_too_large_is_refused_before_it_is_sent",
-    "Values in a body": "test_the_number_of_values_is_limited",
-    "Size of the request line and the headers": "test_a_query_that_is_too_long_is_refused",
-    "Time until an idle connection is closed": "test_an_idle_connection_is_closed",
-    "Connections": "test_hundreds_of_idle_connections_delay_no_other_client",
-    "Time of a search for allocation candidates": (
-        "test_a_search_beyond_its_time_is_refused_with_advice"
-    ),
-    "Size of a response with allocation candidates": "test_a_response_beyond_its_size_is_refused",
-    "Requests at the same time": "test_as_many_requests_as_threads_are_handled_at_the_same_time",
-    "Candidates of a query without ``limit``": (
-        "test_too_many_candidates_are_an_error_unless_there_is_a_limit"
-    ),
-    "Characters of a document that an error quotes": (
-        "test_a_large_invalid_body_is_cheap_and_hardly_quoted"
-    ),
-}
-
 
 def test_every_limit_of_the_page_is_that_of_the_code() -> None:
     assert {name: default for name, default, _ in ROWS} == LIMITS
@@ -159,18 +110,17 @@ def test_every_option_of_the_page_exists() -> None:
     assert named <= known
 
 
-def test_every_promise_and_every_limit_of_the_page_has_a_test() -> None:
+def test_every_promise_of_the_page_has_a_test() -> None:
     sentences = PROMISE.findall(PAGE.partition("What's next")[0])
     assert len(sentences) == len(PROMISES)
     for sentence, start in zip(sentences, PROMISES, strict=True):
         assert sentence.startswith(start)
-    assert LIMIT_TESTS.keys() == LIMITS.keys()
 
 
-def test_the_tests_of_promises_and_limits_exist() -> None:
+def test_the_tests_of_promises_exist() -> None:
     defined = {
         name
         for path in (ROOT / "tests").rglob("test_*.py")
         for name in re.findall(r"^def (test_\w+)", path.read_text("utf-8"), re.MULTILINE)
     }
-    assert {*PROMISES.values(), *LIMIT_TESTS.values()} - defined == set()
+    assert {*PROMISES.values()} - defined == set()
