@@ -175,8 +175,8 @@ def create_app(
     """
     if auth not in STRATEGIES or (auth == KEYSTONE) != (config_file is not None):
         raise AuthConfigInvalid(
-            f"authentication {auth} with config file {config_file}: use {NOAUTH2} without one,"
-            f" or {KEYSTONE} with one"
+            f"authentication {auth} {'with' if config_file else 'without'} a config file: use"
+            f" {NOAUTH2} without one, or {KEYSTONE} with one"
         )
     changes = document.load_document(load) if load is not None else record.Changes()
     if policy_file is None:

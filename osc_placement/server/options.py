@@ -171,10 +171,6 @@ def create(options: argparse.Namespace) -> app.App:
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     """The options of a command line; exits with a usage error."""
     options = parser().parse_args(arguments)
-    if options.auth == app.KEYSTONE and not options.config_file:
-        parser().error(f"--auth {app.KEYSTONE} needs a --config-file")
-    if options.auth != app.KEYSTONE and options.config_file:
-        parser().error(f"--config-file requires --auth {app.KEYSTONE}")
     if options.exit and None in (options.load, options.database):
         parser().error("--exit requires --load and --database")
     return options
