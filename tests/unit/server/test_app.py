@@ -7,7 +7,6 @@ import pathlib
 from typing import Any
 
 import pytest
-import webob
 
 from osc_placement import server
 from tests.support.in_process import ask
@@ -58,13 +57,7 @@ def test_an_error_has_the_request_id(app: server.App) -> None:
     ],
 )
 def test_malformed_bodies_are_refused(app: server.App, body: bytes) -> None:
-    request = webob.Request.blank(
-        "/resource_providers",
-        method="POST",
-        body=body,
-        headers={"x-auth-token": "admin", "content-type": "application/json"},
-    )
-    assert 400 <= request.get_response(app).status_int < 500
+    assert 400 <= ask(app, "/resource_providers", "POST", body).status_int < 500
 
 
 def test_a_ratio_that_is_not_a_finite_number_is_refused(occupied: server.App) -> None:
@@ -82,13 +75,8 @@ def test_a_huge_ratio_is_returned_unchanged(occupied: server.App) -> None:
 
 @pytest.mark.parametrize("depth", [200, 900, 990, 5000])
 def test_a_document_nested_too_deeply_is_refused(app: server.App, depth: int) -> None:
-    request = webob.Request.blank(
-        "/resource_providers",
-        method="POST",
-        body=b'{"a":' * depth + b"1" + b"}" * depth,
-        headers={"x-auth-token": "admin", "content-type": "application/json"},
-    )
-    assert request.get_response(app).status_int == 400
+    body = b'{"a":' * depth + b"1" + b"}" * depth
+    assert ask(app, "/resource_providers", "POST", body).status_int == 400
 
 
 def test_a_list_is_in_order_of_creation_after_changes() -> None:

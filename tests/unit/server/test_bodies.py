@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import sys
 import types
 from collections.abc import Callable, Iterator
@@ -12,12 +11,12 @@ from typing import Any
 
 import hypothesis
 import pytest
-import webob
 from hypothesis import strategies as st
 
 from osc_placement import server
 from osc_placement.server import context, http_errors, schemas, validation
 from osc_placement.server.handlers import resource_class
+from tests.support.in_process import ask
 
 UUID = "00000000-0000-4000-8000-000000000001"
 #: Calls of Python functions for 1 MiB, at most a few per value: an explanation of all values
@@ -57,23 +56,9 @@ def counted_calls() -> Iterator[list[None]]:
 @pytest.fixture
 def app() -> server.App:
     created = server.create_app()
-    answer = send(created, "POST", "/resource_providers", {"name": "one", "uuid": UUID})
+    answer = ask(created, "/resource_providers", "POST", {"name": "one", "uuid": UUID})
     assert answer.status_int == 200
     return created
-
-
-def send(app: server.App, method: str, path: str, body: Any) -> webob.Response:
-    request = webob.Request.blank(
-        path,
-        method=method,
-        body=body if isinstance(body, bytes) else json.dumps(body).encode(),
-        headers={
-            "x-auth-token": "admin",
-            "content-type": "application/json",
-            "openstack-api-version": "placement 1.39",
-        },
-    )
-    return request.get_response(app)
 
 
 @pytest.mark.parametrize("surrogate", [b"\xed\xa0\x80", b"\xed\xbf\xbf", b"\\ud800", b"\\uDFFF"])
@@ -95,14 +80,14 @@ def test_unpaired_surrogates_are_refused_before_any_change(
     app: server.App, method: str, path: str, body: bytes, surrogate: bytes
 ) -> None:
     before = app.export()
-    assert send(app, method, path, body % surrogate).status_int == 400
+    assert ask(app, path, method, body % surrogate).status_int == 400
     assert app.export() == before
 
 
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-32", "latin-1"])
 def test_other_encodings_are_refused(app: server.App, encoding: str) -> None:
     body = '{"name": "é"}'.encode(encoding)
-    assert send(app, "POST", "/resource_providers", body).status_int == 400
+    assert ask(app, "/resource_providers", "POST", body).status_int == 400
 
 
 LARGE: dict[str, Callable[[int], Any]] = {
@@ -141,9 +126,7 @@ def test_a_large_invalid_body_is_cheap_and_hardly_quoted(app: server.App, shape:
     document = LARGE[shape](MIB)
     part = "aggregates" if "aggregates" in document else "traits"
     with counted_calls() as calls:
-        answer = send(
-            app, "PUT", f"/resource_providers/{UUID}/{part}", json.dumps(document).encode()
-        )
+        answer = ask(app, f"/resource_providers/{UUID}/{part}", "PUT", document)
     assert answer.status_int == 400
     assert len(answer.body) < 16_000
     assert len(calls) < MOST_CALLS
@@ -151,7 +134,7 @@ def test_a_large_invalid_body_is_cheap_and_hardly_quoted(app: server.App, shape:
 
 def test_the_number_of_values_is_limited(app: server.App) -> None:
     body = b"[" + b"[]," * context.MAX_VALUES + b"[]]"
-    answer = send(app, "POST", "/resource_providers", body)
+    answer = ask(app, "/resource_providers", "POST", body)
     assert f"more than {context.MAX_VALUES} values" in answer.json["errors"][0]["detail"]
 
 

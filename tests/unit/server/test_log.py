@@ -6,9 +6,9 @@ from __future__ import annotations
 import logging
 
 import pytest
-import webob
 
 from osc_placement import server
+from tests.support.in_process import ask
 
 
 def test_an_unexpected_failure_is_logged_and_not_sent(
@@ -20,10 +20,8 @@ def test_an_unexpected_failure_is_logged_and_not_sent(
         raise ValueError("all is lost")
 
     monkeypatch.setattr(app.repository, "read", fail)
-    request = webob.Request.blank("/traits/A", headers={"x-auth-token": "admin"})
-    request.headers["openstack-api-version"] = "placement 1.39"
     with caplog.at_level(logging.ERROR):
-        answer = request.get_response(app)
+        answer = ask(app, "/traits/A")
     assert answer.status_int == 500
     assert "lost" not in answer.text
     assert answer.headers["x-openstack-request-id"] in caplog.text

@@ -11,11 +11,11 @@ import sys
 from typing import Any
 
 import pytest
-import webob
 
 from osc_placement import server
 from osc_placement.server import run
 from osc_placement.server.store import database_file, errors, sqlite
+from tests.support.in_process import ask
 
 
 @pytest.fixture
@@ -29,12 +29,7 @@ def path(tmp_path: pathlib.Path) -> pathlib.Path:
 
 
 def create(app: server.App, name: str) -> int:
-    request = webob.Request.blank(
-        "/resource_providers", method="POST", headers={"x-auth-token": "admin"}
-    )
-    request.json = {"name": name}
-    request.content_type = "application/json"
-    return request.get_response(app).status_int
+    return ask(app, "/resource_providers", "POST", {"name": name}).status_int
 
 
 def names(file: pathlib.Path) -> set[str]:
