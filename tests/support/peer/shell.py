@@ -144,12 +144,21 @@ def _logging_as_it_was() -> Iterator[None]:
     The handlers of pytest would format each debug record of each command, a tenth of the time.
     """
     root = logging.getLogger()
-    handlers, level = root.handlers[:], root.level
+    handlers, levels = root.handlers[:], {item: item.level for item in _loggers()}
     root.handlers.clear()
     try:
         yield
     finally:
-        root.handlers[:], root.level = handlers, level
+        root.handlers[:] = handlers
+        for logger in _loggers():
+            if logger.level != (before := levels.get(logger, logging.NOTSET)):
+                logger.setLevel(before)
+
+
+def _loggers() -> list[logging.Logger]:
+    root = logging.getLogger()
+    named = [item for item in root.manager.loggerDict.values() if isinstance(item, logging.Logger)]
+    return [root, *named]
 
 
 @contextlib.contextmanager
