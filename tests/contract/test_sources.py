@@ -30,7 +30,7 @@ from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.testing import service
 from osc_placement.workflows.batch import mirror
 from osc_placement.workflows.capacity import show
-from osc_placement.workflows.cloud import compute_nodes, nova_servers
+from osc_placement.workflows.cloud import compute_nodes, nova_servers, rehearsal
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.explain import explain, flavor_audit
 from osc_placement.workflows.health import health
@@ -42,7 +42,7 @@ from osc_placement.workflows.repair.providers import (
     audit as provider_audit,
     observe as providers_observe,
 )
-from osc_placement.workflows.snapshot import replay, save
+from osc_placement.workflows.snapshot import save
 from tests.support.candidates import clouds, comparison, explained, random_queries
 from tests.support.peer import target as targets
 
@@ -84,7 +84,7 @@ def sources(
 @contextlib.contextmanager
 def snapshot_of(client: api.Client) -> Iterator[api.Client]:
     """A client of the snapshot of a cloud, at the same microversion."""
-    with save.saved(client, CONTEXT) as path, replay.opened(path) as copy:
+    with save.saved(client, CONTEXT) as path, rehearsal.opened_file(path) as copy:
         yield copy.at(client.microversion)
 
 

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from osc_placement.errors import PlacementError
+
 #: Problems that an error text lists.
 MAX_LISTED = 20
 
@@ -15,7 +17,7 @@ def listed(problems: list[str]) -> str:
     return "; ".join(shown)
 
 
-class StoreError(Exception):
+class StoreError(PlacementError):
     """Base of the errors of a store; nothing was changed."""
 
 

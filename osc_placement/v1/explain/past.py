@@ -10,7 +10,7 @@ import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from osc_placement import errors, microversion
+from osc_placement import errors
 from osc_placement.client import query as queries
 from osc_placement.model.name import counted
 from osc_placement.v1.common import arguments, base
@@ -161,17 +161,18 @@ def since_snapshot(
 
     Requests: those of ``since.changed_hosts``. Errors: PlacementError, which names the file.
     """
+    from osc_placement.workflows.cloud import rehearsal
     from osc_placement.workflows.explain import since
-    from osc_placement.workflows.snapshot import file, replay
+    from osc_placement.workflows.snapshot import file
 
-    with file.opened(path) as saved:
+    with file.SnapshotFile(path) as saved:
         metadata = saved.metadata
     if metadata is None:
         raise errors.PlacementError(f"{path} is no snapshot: 'placement snapshot save' makes one")
     finished = datetime.datetime.fromtimestamp(metadata.finished, datetime.UTC)
     time = finished.isoformat(timespec="seconds")
-    with replay.opened(path) as client:
-        then = since.of_snapshot(client.at(microversion.MAXIMUM), now.every)
+    with rehearsal.opened_file(path) as client:
+        then = since.of_snapshot(client, now.every)
         earlier = then.explain(context)
         changed = since.changed_hosts((then, now), (earlier, answer), context)
     names = list(earlier.candidates)

@@ -131,5 +131,5 @@ def _finished(path: pathlib.Path) -> float | None:
     """When a snapshot was saved; None for another database file."""
     from osc_placement.workflows.snapshot import file
 
-    with file.opened(path) as saved:
+    with file.SnapshotFile(path) as saved:
         return saved.metadata.finished if saved.metadata else None

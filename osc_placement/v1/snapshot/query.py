@@ -145,7 +145,7 @@ openstack --os-placement-rate 5 placement query replay \\
         applied: list[str] = []
         with contextlib.ExitStack() as stack:
             context = stack.enter_context(self.reading())
-            states = [stack.enter_context(replay.opened(path)) for path in files]
+            states = [stack.enter_context(rehearsal.opened_file(path)) for path in files]
             if plan is not None:
                 planned = file.read(plan)
                 _, copy = stack.enter_context(

@@ -138,7 +138,7 @@ openstack placement snapshot diff monday.sqlite live"""
         with contextlib.ExitStack() as stack:
             # A file first: the cloud is read with what the file has.
             sides = {
-                word: stack.enter_context(file.opened(pathlib.Path(word)))
+                word: stack.enter_context(file.SnapshotFile(pathlib.Path(word)))
                 for word in words
                 if word != LIVE
             }
@@ -180,7 +180,7 @@ openstack placement snapshot diff monday.sqlite live"""
             with self.reading() as context:
                 saved = save.saved(self.connect(), context, owners=owners)
                 path = stack.enter_context(saved)
-            yield stack.enter_context(file.opened(path))
+            yield stack.enter_context(file.SnapshotFile(path))
 
 
 def _summary(differences: list[diff.StateDifference]) -> str:

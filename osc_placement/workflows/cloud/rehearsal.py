@@ -45,7 +45,10 @@ def opened(
 
 @contextlib.contextmanager
 def opened_file(path: pathlib.Path) -> Iterator[api.Client]:
-    """A client of a database file or snapshot. Errors: PlacementError for a missing file."""
+    """A client of a database file or snapshot. Errors: PlacementError, which names the file.
+
+    A missing file is found now, a damaged one at the first request.
+    """
     if not path.exists():
         raise errors.PlacementError(f"the file {path} does not exist")
     with opened(lambda: server.create_app(str(path), lazily=True), str(path)) as client:

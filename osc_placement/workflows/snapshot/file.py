@@ -25,7 +25,7 @@ from osc_placement.model import command_line
 from osc_placement.model.recording import CompressedResponses
 from osc_placement.plan import file as plan_file
 from osc_placement.server.store import database_file, sqlite
-from osc_placement.server.store.errors import NotWritable, StoreError
+from osc_placement.server.store.errors import NotWritable
 
 SnapshotMetadata = sqlite.SnapshotMetadata
 
@@ -64,13 +64,13 @@ class SaveNote(NamedTuple):
 class SnapshotFile:
     """A finished snapshot, or any database file, opened for reading only."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: pathlib.Path) -> None:
         """Open the file. Errors: StoreError, which names it."""
-        self.path = path
-        self._connection = database_file.open_to_read(path)
+        self.path = str(path)
+        self._connection = database_file.open_to_read(self.path)
         try:
-            with database_file.explained(path):
-                self.metadata = sqlite.read_metadata(self._connection, path)
+            with database_file.explained(self.path):
+                self.metadata = sqlite.read_metadata(self._connection, self.path)
         except BaseException:
             self.close()
             raise
@@ -245,22 +245,6 @@ def _names(connection: sqlite3.Connection, table: str) -> list[str]:
     return [row[0] for row in connection.execute(f"SELECT name FROM {table} ORDER BY name")]  # noqa: S608
 
 
-@contextlib.contextmanager
-def opened(path: pathlib.Path) -> Iterator[SnapshotFile]:
-    """A snapshot, or any database file. Errors: PlacementError, which names it."""
-    with explained(), SnapshotFile(str(path)) as snapshot:
-        yield snapshot
-
-
-@contextlib.contextmanager
-def explained() -> Iterator[None]:
-    """Turn an error of the store into a PlacementError."""
-    try:
-        yield
-    except StoreError as error:
-        raise errors.PlacementError(str(error)) from error
-
-
 def has_owners(side: SnapshotFile) -> bool:
     """Whether projects, users and types of consumers were saved."""
     return side.metadata is None or side.metadata.owners
@@ -284,8 +268,8 @@ class SnapshotSummary:
 
 
 def summarize(path: pathlib.Path) -> SnapshotSummary:
-    """Read the whole file once. Errors: PlacementError, which names it."""
-    with opened(path) as saved:
+    """Read the whole file once. Errors: StoreError, which names it."""
+    with SnapshotFile(path) as saved:
         metadata = saved.metadata
         digest = saved.state_hash(generations=True)
         return SnapshotSummary(

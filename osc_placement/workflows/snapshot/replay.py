@@ -3,19 +3,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import json
-import pathlib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from osc_placement import microversion, server
+from osc_placement import microversion
 from osc_placement.client import api, api_errors
 from osc_placement.model import json_text
-from osc_placement.workflows.cloud import logs, rehearsal
+from osc_placement.workflows.cloud import logs
 from osc_placement.workflows.cloud.context import ReadContext
-from osc_placement.workflows.snapshot import file
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -68,17 +65,6 @@ class QueryComparison:
 
 def _providers(answer: QueryAnswer) -> frozenset[str]:
     return frozenset(uuid for item in answer.candidates for uuid in json_text.parse(item))
-
-
-@contextlib.contextmanager
-def opened(path: pathlib.Path) -> Iterator[api.Client]:
-    """A client of the reference server on a snapshot."""
-    with file.opened(path):
-        # Only a check: it names an unusable file before the first request.
-        pass
-    name = str(path.resolve())
-    with rehearsal.opened(lambda: server.create_app(name), name, None) as client:
-        yield client
 
 
 def compare(

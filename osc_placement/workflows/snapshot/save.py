@@ -81,12 +81,11 @@ def save(
     context = context or ReadContext()
     if request.also is not None:
         request.also.check()
-    with snapshot_file.explained():
-        snapshot_file.check_new(request.path)
-        with snapshot_file.created(request.path) as connection:
-            metadata = _Save(client, request, context).run(connection)
-        with snapshot_file.SnapshotFile(str(request.path)) as finished:
-            return SaveReport(metadata, finished.counts(), finished.notes())
+    snapshot_file.check_new(request.path)
+    with snapshot_file.created(request.path) as connection:
+        metadata = _Save(client, request, context).run(connection)
+    with snapshot_file.SnapshotFile(request.path) as finished:
+        return SaveReport(metadata, finished.counts(), finished.notes())
 
 
 @contextlib.contextmanager

@@ -151,7 +151,7 @@ def test_pages_of_nova_are_read_again_from_the_file(tmp_path: pathlib.Path) -> N
     paged, path = PagedNova(), tmp_path / CLOUD
     with service.InProcessPlacement(load="12-hosts") as placement:
         save.save(placement.client(), save.SaveRequest(path, also=nova.Recording(paged)))
-    with file.SnapshotFile(str(path)) as opened:
+    with file.SnapshotFile(path) as opened:
         recorded = api.RecordedNova(opened.recording(), str(path))
         assert len(opened.recorded_requests()) > 10
     assert len(servers.servers(paged)) > 4

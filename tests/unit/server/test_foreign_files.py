@@ -64,7 +64,7 @@ def execute(path: pathlib.Path, script: str, *parameters: Any) -> None:
 
 
 def opened_to_read(path: pathlib.Path) -> None:
-    with file.SnapshotFile(str(path)):
+    with file.SnapshotFile(path):
         pass
 
 
@@ -167,7 +167,7 @@ def test_a_damaged_record_is_reported_by_the_commands_that_read_the_file(
     execute(path, "UPDATE provider SET inventories = ?, traits = ?", text, "7")
     with pytest.raises(Exception, match=str(path)):
         file.summarize(path)
-    with file.opened(path) as opened, pytest.raises(errors.StoreError, match=str(path)):
+    with file.SnapshotFile(path) as opened, pytest.raises(errors.StoreError, match=str(path)):
         list(opened.providers())
 
 

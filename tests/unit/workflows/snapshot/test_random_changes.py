@@ -221,7 +221,7 @@ def disturb(world: World, rate: float) -> None:
 def check(world: World, path: pathlib.Path, *, owners: bool, quiet: bool) -> None:
     """The file against the history of the save, and against the cloud after a quiet save."""
     file = saved(path)
-    with snapshot_file.SnapshotFile(str(path)) as opened:
+    with snapshot_file.SnapshotFile(path) as opened:
         noted = {note.uuid for note in opened.notes()}
 
     def form(fields: Any) -> str:

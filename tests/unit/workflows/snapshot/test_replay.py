@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from osc_placement.model import allocation
 from osc_placement.testing import service
+from osc_placement.workflows.cloud import rehearsal
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.snapshot import replay, save
 from tests.support.candidates import clouds, explained
@@ -22,7 +23,7 @@ def test_a_service_is_saved_with_five_requests_per_provider_and_one_per_consumer
     allocations = {HOSTS[0]: {"VCPU": 2}}
     client.replace_allocations(allocation.Consumer(SERVER, allocations, "p", "u", None, "INSTANCE"))
     client.sent.clear()
-    with save.saved(client, CONTEXT) as path, replay.opened(path) as copy:
+    with save.saved(client, CONTEXT) as path, rehearsal.opened_file(path) as copy:
         saved = client.sent.total()
         assert copy.show_allocations(SERVER).allocations == allocations
         assert [provider.uuid for provider in copy.list_providers()] == HOSTS

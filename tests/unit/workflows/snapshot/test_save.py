@@ -96,7 +96,7 @@ def saved(path: pathlib.Path) -> dict[str, Any]:
 
 
 def notes(path: pathlib.Path) -> dict[str, str]:
-    with file.SnapshotFile(str(path)) as opened:
+    with file.SnapshotFile(path) as opened:
         return {note.uuid: note.text for note in opened.notes()}
 
 
@@ -218,7 +218,7 @@ def test_a_provider_that_never_is_stable_is_saved_and_listed(
     change = traffic.about([uuid], lambda _: cloud.amend(uuid))
     cloud.proxy.before = traffic.at(TRAITS, change)
     cloud.save(path)
-    with file.SnapshotFile(str(path)) as opened:
+    with file.SnapshotFile(path) as opened:
         texts = [note.text for note in opened.notes() if note.uuid == uuid]
     assert texts == [
         "changed during the save",
