@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from osc_placement.model.name import counted
@@ -15,7 +15,6 @@ from osc_placement.v1.output import rows
 if TYPE_CHECKING:
     from contextlib import AbstractContextManager as ContextManager
 
-    from osc_placement.client import api
     from osc_placement.workflows.cloud import logs
     from osc_placement.workflows.cloud.context import ReadContext
     from osc_placement.workflows.snapshot import compare_services, replay
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 _MOST_NAMED = 3
 
 
-class ReplayQueries(base.MarkdownPage, base.ReportLister):
+class ReplayQueries(base.ReportLister):
     """Show which queries for allocation candidates lose candidates
 
     Runs the queries on a snapshot and on a second one, or on a snapshot before and after a plan
@@ -35,14 +34,10 @@ class ReplayQueries(base.MarkdownPage, base.ReportLister):
     the other, and shows their times in milliseconds by the shape of a query: the median, the 95th
     percentile and the worst. Queries keep their limit then. Two answers that both end at the limit
     are not compared. The token of the cloud is sent to the URL. Only reads.
-
-    With --time, measures the Placement of the cloud alone. The table has no name of your cloud, so
-    that you can send it to others (-f markdown).
     """
 
     auth_required = False
     names_database = False
-    _times: Sequence[compare_services.ShapeTimes] = ()
 
     exit_codes = {
         **base.EXIT_CODES,
@@ -56,9 +51,7 @@ openstack placement query replay cloud.sqlite --after plan.json \\
     --queries queries.txt
 openstack --os-placement-rate 20 placement query replay \\
     --queries access.log \\
-    --against https://new.example.org/placement --slower 50
-openstack --os-placement-rate 5 placement query replay \\
-    --queries access.log --time -f markdown"""
+    --against https://new.example.org/placement --slower 50"""
 
     table_columns: Sequence[str] = (
         "query",
@@ -92,7 +85,6 @@ openstack --os-placement-rate 5 placement query replay \\
             metavar="<url>",
             help="Compare the Placement of the cloud with that of this URL",
         )
-        arguments.add_flag(parser, "--time", "Measure the queries on the Placement of the cloud")
         parser.add_argument(
             "--slower",
             metavar="<percent>",
@@ -112,22 +104,15 @@ openstack --os-placement-rate 5 placement query replay \\
         self._check_usage(parsed_args)
         if parsed_args.against is not None:
             return self._against(parsed_args)
-        if parsed_args.time:
-            return self._timed(parsed_args)
         return self._compared(parsed_args)
 
     def _check_usage(self, parsed_args: argparse.Namespace) -> None:
         files, plan = parsed_args.files, parsed_args.after
         if parsed_args.slower is not None and parsed_args.against is None:
             self.usage_error("argument --slower: needs --against")
-        if self.is_markdown and not parsed_args.time:
-            self.usage_error("argument -f/--format: markdown is the format of --time")
-        for option in ("against", "time"):
-            if getattr(parsed_args, option) and (files or plan is not None):
-                self.usage_error(f"argument --{option}: not allowed with snapshots and --after")
-        if parsed_args.time and parsed_args.against is not None:
-            self.usage_error("argument --time: not allowed with argument --against")
-        if parsed_args.time or parsed_args.against is not None:
+        if parsed_args.against is not None:
+            if files or plan is not None:
+                self.usage_error("argument --against: not allowed with snapshots and --after")
             return
         if not files or len(files) + (plan is not None) != 2:
             self.usage_error("give two snapshots, or one snapshot and --after")
@@ -169,43 +154,6 @@ openstack --os-placement-rate 5 placement query replay \\
         ]
         return rows.listing(_columns(names), comparisons if parsed_args.all else affected)
 
-    def _of_cloud(self, option: str) -> api.Client:
-        """The Placement of the cloud; its queries are sent one after the other by default."""
-        from osc_placement import errors
-
-        if self.is_local:
-            raise errors.PlacementError(f"{option} measures a service: select a cloud")
-        services.authenticate(self.app, "sends queries to Placement")
-        return self.client()
-
-    def _timed(self, parsed_args: argparse.Namespace) -> base.Rows:
-        """The rows by shape, of one service."""
-        from osc_placement.workflows.snapshot import compare_services
-
-        source = _read_queries(parsed_args)
-        client = self._of_cloud("--time")
-        with self._one_by_one(parsed_args) as context:
-            shapes = compare_services.measure(client, source, context)
-        refused = sum(bool(answer.answer.error) for shape in shapes for _, answer in shape.answers)
-        # What Placement says of a refused query can have names.
-        self.table_columns = tuple(_TIMES)[:-1]
-        self.summary = [
-            f"{counted(len(source.queries), 'different query', 'different queries')},"
-            f" {sum(query.count for query in source.queries)} in the log; refused: {refused}."
-            f" Lines without a query: {source.ignored}. Times in milliseconds"
-        ]
-        self._times = shapes
-        return rows.listing(_TIMES, shapes)
-
-    def markdown(self) -> Iterable[str]:
-        """The times by shape."""
-        from osc_placement.v1.output import markdown
-
-        columns, shown = rows.listing(
-            {name: of for name, of in _TIMES.items() if name in self.table_columns}, self._times
-        )
-        return markdown.table(columns, ([str(cell) for cell in row] for row in shown))
-
     def _one_by_one(self, parsed_args: argparse.Namespace) -> ContextManager[ReadContext]:
         """Reading without parallel queries, which would slow each other down."""
         from osc_placement import plugin
@@ -216,11 +164,15 @@ openstack --os-placement-rate 5 placement query replay \\
 
     def _against(self, parsed_args: argparse.Namespace) -> base.Rows:
         """The rows by shape."""
+        from osc_placement import errors
         from osc_placement.client import api
         from osc_placement.workflows.snapshot import compare_services
 
         source = _read_queries(parsed_args)
-        before = self._of_cloud("--against")
+        if self.is_local:
+            raise errors.PlacementError("--against measures a service: select a cloud")
+        services.authenticate(self.app, "sends queries to Placement")
+        before = self.client()
         compare_services.check_different(before.target.identity.url, parsed_args.against)
         after = api.Client(before.transport.at(parsed_args.against), None)
         after.transport.pace.rate = parsed_args.rate
@@ -316,18 +268,6 @@ _SHAPES: rows.Columns[compare_services.ShapeComparison] = {
             if comparison.is_refused
         )
     ),
-}
-
-
-_TIMES: rows.Columns[compare_services.ShapeTimes] = {
-    "shape": lambda item: item.shape,
-    "queries": lambda item: len(item.answers),
-    "times": lambda item: sum(query.count for query, _ in item.answers),
-    "candidates": lambda item: item.most_candidates,
-    "median": lambda item: item.times.median,
-    "p95": lambda item: item.times.percentile,
-    "worst": lambda item: item.times.worst,
-    "errors": lambda item: rows.lines(item.errors),
 }
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Sends logged queries to Placement for their times, or to two services to compare them.
+"""Sends logged queries to two services, to compare their answers and times.
 
-Only ``compare`` and ``measure`` send requests, all of them GET /allocation_candidates. The queries
-keep their limit, so that the times are those of the queries that users send.
+Only ``compare`` sends requests, all of them GET /allocation_candidates. The queries keep their
+limit, so that the times are those of the queries that users send.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 import collections
 import dataclasses
 import math
-import re
 import urllib.parse
 from collections.abc import Iterator, Sequence
 
@@ -93,33 +92,6 @@ class Times:
     median: float | None = None
     percentile: float | None = None
     worst: float | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ShapeTimes:
-    """All queries of one shape, with the answers of one service.
-
-    ``shape`` has no name of this cloud: it is made for others to read.
-    """
-
-    shape: str
-    answers: Sequence[tuple[logs.Query, TimedAnswer]]
-
-    @property
-    def times(self) -> Times:
-        """The times, each as often as the log has the query."""
-        return _times([(answer.seconds, query.count) for query, answer in self.answers])
-
-    @property
-    def most_candidates(self) -> int:
-        """The candidates of the largest answer."""
-        return max(len(answer.answer.candidates) for _, answer in self.answers)
-
-    @property
-    def errors(self) -> list[str]:
-        """What Placement says about the queries that it refuses."""
-        texts = (answer.answer.error for _, answer in self.answers)
-        return list(dict.fromkeys(filter(None, texts)))
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -215,29 +187,6 @@ def compare(
         shapes.setdefault(shape_of(item.query.text), []).append(item)
     compared = [ShapeComparison(shape, items) for shape, items in shapes.items()]
     return sorted(compared, key=lambda item: -(item.after.worst or 0))
-
-
-def measure(client: api.Client, source: logs.QuerySource, context: ReadContext) -> list[ShapeTimes]:
-    """The times of the queries by shape, the longest first.
-
-    Requests: one GET for each different query, repeated while it fails; the version document.
-    Errors: as ``compare``.
-    """
-    version = client.negotiated
-
-    def ask(query: logs.Query) -> tuple[logs.Query, TimedAnswer]:
-        return query, _ask(client, query, version)
-
-    shapes: dict[str, list[tuple[logs.Query, TimedAnswer]]] = {}
-    for query, answer in context.each(ask, source.queries, "timing queries"):
-        shape = _CUSTOM.sub("CUSTOM", shape_of(query.text))
-        shapes.setdefault(shape, []).append((query, answer))
-    timed = [ShapeTimes(shape, answers) for shape, answers in shapes.items()]
-    return sorted(timed, key=lambda item: -(item.times.worst or 0))
-
-
-#: Custom classes have names that only this cloud has.
-_CUSTOM = re.compile(r"\bCUSTOM_\w+")
 
 
 def _each(

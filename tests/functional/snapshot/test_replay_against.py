@@ -198,39 +198,3 @@ def test_what_cannot_be_compared_is_an_error(
         1,
         True,
     ), local
-
-
-def test_the_times_of_one_service_are_a_table_without_names(new: Service, log: str) -> None:
-    with pathlib.Path(log).open("a") as file:
-        file.write("resources=CUSTOM_SECRET:1\nresources=VCPU:1&required=CUSTOM_HIDDEN\n")
-    if isinstance(new, testing.LoopbackPlacement):
-        new.requests.clear()
-    outcome = replayed(new, log, "--time", "-f", "json")
-    assert outcome.code == 0, outcome
-    by_shape = shapes(outcome)
-    assert {name: (row["queries"], row["times"]) for name, row in by_shape.items()} == {
-        PLAIN: (2, 4), WITH_TRAIT: (3, 4), "resources=VGPU": (1, 1), "resources=CUSTOM": (1, 1),
-    }  # fmt: skip
-    assert by_shape[PLAIN]["candidates"] == 12
-    row = by_shape[WITH_TRAIT]
-    assert 0 < row["median"] <= row["p95"] <= row["worst"]
-    # Placement refuses unknown names, and says which ones.
-    assert ["CUSTOM_HIDDEN" in text for text in row["errors"]] == [True]
-    assert by_shape["resources=CUSTOM"]["worst"] is None
-    assert "7 different queries, 10 in the log; refused: 2. Lines without a query: 1" in (
-        outcome.stderr
-    )
-    if isinstance(new, testing.LoopbackPlacement):
-        sent = collections.Counter((item.method, item.path) for item in new.requests)
-        assert sent == {("GET", "/allocation_candidates"): 7, ("GET", "/"): 1}
-    for form in ("markdown", "table"):
-        shown = replayed(new, log, "--time", "-f", form)
-        assert ("CUSTOM_" in shown.stdout, "resources=VGPU" in shown.stdout) == (False, True)
-
-
-def test_time_is_about_one_cloud(new: Service, log: str) -> None:
-    outcome = replayed(new, log, "--against", new.url, "-f", "markdown")
-    assert (outcome.code, "markdown is the format of --time" in outcome.stderr) == (2, True)
-    for more in (("--against", new.url), ("a.sqlite", "b.sqlite")):
-        outcome = replayed(new, log, "--time", *more)
-        assert (outcome.code, "argument --time: not allowed" in outcome.stderr) == (2, True)
