@@ -207,34 +207,6 @@ def test_a_commit_during_the_save_is_not_in_the_file(
     assert steps_of("later.sqlite") == {("p", 2), ("c", 2), ("a", 2)}
 
 
-def test_saves_among_many_commits_are_each_of_one_moment(
-    openstack: shell.OpenStack, target: targets.OfflinePlacement
-) -> None:
-    level(target)
-    ended = threading.Event()
-    commits = []
-
-    def write() -> None:
-        while not ended.wait(0.002):
-            with written(target) as connection:
-                step(connection)
-            commits.append(1)
-
-    writer = threading.Thread(target=write)
-    writer.start()
-    try:
-        seen = []
-        for number in range(10):
-            saved(target, f"{number}.sqlite")
-            (moment,) = {value for _, value in steps_of(f"{number}.sqlite")}
-            seen.append(moment)
-    finally:
-        ended.set()
-        writer.join(60)
-    assert seen == sorted(seen)
-    assert 1 < seen[-1] <= len(commits) + 1
-
-
 def refused(target: targets.OfflinePlacement) -> str:
     """The error of a save, which leaves nothing."""
     with pytest.raises(errors.PlacementError) as caught:
