@@ -9,9 +9,9 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
-from osc_placement.workflows.snapshot import file
+from osc_placement.workflows.snapshot.file import SavedConsumer, SavedProvider, SnapshotFile
 
 #: One aspect of a record: ``VCPU:total``, ``trait HW_CPU_X86_AVX2``, ``name``.
 Facts = dict[str, Any]
@@ -49,20 +49,8 @@ class StateDifference:
     after: Mapping[str, Any]
 
 
-class Side(Protocol):
-    """One state; records are in the order of their UUIDs, names are sorted."""
-
-    def providers(self) -> Iterator[file.SavedProvider]: ...
-
-    def consumers(self) -> Iterator[file.SavedConsumer]: ...
-
-    def traits(self) -> list[str]: ...
-
-    def resource_classes(self) -> list[str]: ...
-
-
 def differences(
-    before: Side, after: Side, *, generations: bool = False, owners: bool = True
+    before: SnapshotFile, after: SnapshotFile, *, generations: bool = False, owners: bool = True
 ) -> Iterator[StateDifference]:
     """Everything that differs: traits, resource classes, providers, consumers.
 
@@ -89,7 +77,7 @@ def differences(
             yield from _difference(ObjectKind.CONSUMER, consumer.uuid, "", *facts)
 
 
-def are_two_clouds(before: Side, after: Side) -> bool:
+def are_two_clouds(before: SnapshotFile, after: SnapshotFile) -> bool:
     """Whether the states have providers and no provider in common."""
     uuids = {item.uuid for item in before.providers()}
     others = {item.uuid for item in after.providers()}
@@ -97,7 +85,7 @@ def are_two_clouds(before: Side, after: Side) -> bool:
 
 
 def differences_by_name(
-    before: Side, after: Side, *, generations: bool = False
+    before: SnapshotFile, after: SnapshotFile, *, generations: bool = False
 ) -> Iterator[StateDifference]:
     """What differs between two clouds: traits, resource classes, and providers by their names.
 
@@ -112,7 +100,7 @@ def differences_by_name(
         yield from _difference(ObjectKind.PROVIDER, "", name, *(side.get(name) for side in sides))
 
 
-def _by_name(side: Side, *, generations: bool) -> dict[str, Facts]:
+def _by_name(side: SnapshotFile, *, generations: bool) -> dict[str, Facts]:
     """The facts of each provider, with names in place of UUIDs."""
     names = {item.uuid: item.name for item in side.providers()}
     named = {}
@@ -173,7 +161,7 @@ def _names(kind: ObjectKind, before: list[str], after: list[str]) -> Iterator[St
             yield StateDifference(kind, change, "", new or old or "", {}, {})
 
 
-def _provider_facts(item: file.SavedProvider, *, generations: bool) -> Facts:
+def _provider_facts(item: SavedProvider, *, generations: bool) -> Facts:
     facts: Facts = {"name": item.name, "parent": item.parent_uuid, "root": item.root_uuid}
     if generations:
         facts["generation"] = item.generation
@@ -184,7 +172,7 @@ def _provider_facts(item: file.SavedProvider, *, generations: bool) -> Facts:
     return facts
 
 
-def _consumer_facts(item: file.SavedConsumer, *, generations: bool, owners: bool) -> Facts:
+def _consumer_facts(item: SavedConsumer, *, generations: bool, owners: bool) -> Facts:
     facts: Facts = {}
     if owners:
         facts = {"project": item.project_id, "user": item.user_id, "type": item.type}

@@ -17,8 +17,8 @@ AMOUNTS = st.dictionaries(st.sampled_from(["VCPU", "DISK_GB"]), st.integers(1, 3
 
 
 @dataclasses.dataclass
-class State:
-    """A state as ``differences`` reads it."""
+class State(file.SnapshotFile):
+    """The records of a file, without the file."""
 
     held_providers: list[file.SavedProvider]
     held_consumers: list[file.SavedConsumer]
