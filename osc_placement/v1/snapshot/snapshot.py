@@ -127,7 +127,6 @@ openstack placement snapshot diff monday.sqlite live"""
                 metavar=f"<{name}>",
                 help=f"{text}: a snapshot file, or '{LIVE}' for the cloud",
             )
-        arguments.add_flag(parser, "--generations", "Also compare generations")
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.workflows.snapshot import diff, file
@@ -146,12 +145,11 @@ openstack placement snapshot diff monday.sqlite live"""
             if LIVE in words:
                 sides[LIVE] = stack.enter_context(self._live(owners=owners))
             before, after = (sides[word] for word in words)
-            generations = parsed_args.generations
             two_clouds = diff.are_two_clouds(before, after)
             differences = list(
-                diff.differences_by_name(before, after, generations=generations)
+                diff.differences_by_name(before, after)
                 if two_clouds
-                else diff.differences(before, after, generations=generations, owners=owners)
+                else diff.differences(before, after, owners=owners)
             )
             names = {item.uuid: item.name for side in (before, after) for item in side.providers()}
         self.exit_code = 3 if differences else 0

@@ -50,7 +50,7 @@ class StateDifference:
 
 
 def differences(
-    before: SnapshotFile, after: SnapshotFile, *, generations: bool = False, owners: bool = True
+    before: SnapshotFile, after: SnapshotFile, *, owners: bool = True
 ) -> Iterator[StateDifference]:
     """Everything that differs: traits, resource classes, providers, consumers.
 
@@ -62,16 +62,12 @@ def differences(
         ObjectKind.RESOURCE_CLASS, before.resource_classes(), after.resource_classes()
     )
     for old, new in _pairs(before.providers(), after.providers(), lambda item: item.uuid):
-        facts = (
-            None if item is None else _provider_facts(item, generations=generations)
-            for item in (old, new)
-        )
+        facts = (None if item is None else _provider_facts(item) for item in (old, new))
         if provider := new or old:
             yield from _difference(ObjectKind.PROVIDER, provider.uuid, provider.name, *facts)
     for left, right in _pairs(before.consumers(), after.consumers(), lambda item: item.uuid):
         facts = (
-            None if item is None else _consumer_facts(item, generations=generations, owners=owners)
-            for item in (left, right)
+            None if item is None else _consumer_facts(item, owners=owners) for item in (left, right)
         )
         if consumer := right or left:
             yield from _difference(ObjectKind.CONSUMER, consumer.uuid, "", *facts)
@@ -84,9 +80,7 @@ def are_two_clouds(before: SnapshotFile, after: SnapshotFile) -> bool:
     return bool(uuids and others) and uuids.isdisjoint(others)
 
 
-def differences_by_name(
-    before: SnapshotFile, after: SnapshotFile, *, generations: bool = False
-) -> Iterator[StateDifference]:
+def differences_by_name(before: SnapshotFile, after: SnapshotFile) -> Iterator[StateDifference]:
     """What differs between two clouds: traits, resource classes, and providers by their names.
 
     Aggregates and consumers have UUIDs only, and each cloud its own: they are left out.
@@ -95,17 +89,17 @@ def differences_by_name(
     yield from _names(
         ObjectKind.RESOURCE_CLASS, before.resource_classes(), after.resource_classes()
     )
-    sides = [_by_name(side, generations=generations) for side in (before, after)]
+    sides = [_by_name(side) for side in (before, after)]
     for name in sorted({**sides[0], **sides[1]}):
         yield from _difference(ObjectKind.PROVIDER, "", name, *(side.get(name) for side in sides))
 
 
-def _by_name(side: SnapshotFile, *, generations: bool) -> dict[str, Facts]:
+def _by_name(side: SnapshotFile) -> dict[str, Facts]:
     """The facts of each provider, with names in place of UUIDs."""
     names = {item.uuid: item.name for item in side.providers()}
     named = {}
     for item in side.providers():
-        facts = _provider_facts(item, generations=generations)
+        facts = _provider_facts(item)
         facts |= {field: names.get(facts[field]) for field in ("parent", "root")}
         named[item.name] = {
             key: value for key, value in facts.items() if not key.startswith("aggregate ")
@@ -161,10 +155,8 @@ def _names(kind: ObjectKind, before: list[str], after: list[str]) -> Iterator[St
             yield StateDifference(kind, change, "", new or old or "", {}, {})
 
 
-def _provider_facts(item: SavedProvider, *, generations: bool) -> Facts:
+def _provider_facts(item: SavedProvider) -> Facts:
     facts: Facts = {"name": item.name, "parent": item.parent_uuid, "root": item.root_uuid}
-    if generations:
-        facts["generation"] = item.generation
     for resource_class, fields in sorted(item.inventories.items()):
         facts |= {f"{resource_class}:{field}": value for field, value in fields.items()}
     facts |= {f"trait {name}": True for name in item.traits}
@@ -172,12 +164,10 @@ def _provider_facts(item: SavedProvider, *, generations: bool) -> Facts:
     return facts
 
 
-def _consumer_facts(item: SavedConsumer, *, generations: bool, owners: bool) -> Facts:
+def _consumer_facts(item: SavedConsumer, *, owners: bool) -> Facts:
     facts: Facts = {}
     if owners:
         facts = {"project": item.project_id, "user": item.user_id, "type": item.type}
-    if generations:
-        facts["generation"] = item.generation
     for provider_uuid, resources in sorted(item.allocations.items()):
         facts |= {f"{provider_uuid}:{name}": amount for name, amount in sorted(resources.items())}
     return facts

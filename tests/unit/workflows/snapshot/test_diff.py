@@ -77,7 +77,7 @@ STATES = st.builds(State, sorted_by_uuid(PROVIDERS), sorted_by_uuid(CONSUMERS), 
 def content(state: State) -> dict[tuple[ObjectKind, str, str], dict[str, Any]]:
     """``{object: its facts}``, by comparing with an empty state."""
     empty = State([], [], [], [])
-    differences = diff.differences(empty, state, generations=True)
+    differences = diff.differences(empty, state)
     return {key(item): dict(item.after) for item in differences}
 
 
@@ -87,13 +87,13 @@ def key(item: diff.StateDifference) -> tuple[ObjectKind, str, str]:
 
 @given(STATES)
 def test_a_state_does_not_differ_from_itself(state: State) -> None:
-    assert list(diff.differences(state, state, generations=True)) == []
+    assert list(diff.differences(state, state)) == []
 
 
 @given(STATES, STATES)
 def test_the_differences_lead_from_one_state_to_the_other(before: State, after: State) -> None:
     facts = content(before)
-    for item in diff.differences(before, after, generations=True):
+    for item in diff.differences(before, after):
         if item.change is StateChange.REMOVED:
             assert facts.pop(key(item)) == item.before
             continue
@@ -117,7 +117,7 @@ def test_the_other_direction_is_the_opposite(before: State, after: State) -> Non
         assert (item.before, item.after) == (back[fact].after, back[fact].before)
 
 
-def test_generations_and_owners_differ_only_if_they_are_compared() -> None:
+def test_generations_never_differ_and_owners_only_if_they_are_compared() -> None:
     before = State(
         [file.SavedProvider("a", "one", 1, "a", None, {}, [], [])],
         [file.SavedConsumer("c", 1, "p", "u", None, {"a": {"VCPU": 1}})],
@@ -133,10 +133,6 @@ def test_generations_and_owners_differ_only_if_they_are_compared() -> None:
     assert not [*diff.differences(before, after, owners=False)]
     (owner,) = diff.differences(before, after)
     assert (owner.before, owner.after) == ({"project": "p"}, {"project": "q"})
-    assert [item.after for item in diff.differences(before, after, generations=True)] == [
-        {"generation": 2},
-        {"generation": 2, "project": "q"},
-    ]
 
 
 def test_a_changed_provider_shows_only_what_differs() -> None:
