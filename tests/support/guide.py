@@ -43,7 +43,6 @@ AGGREGATE = "04223a25-417d-580c-a706-c4cd6aa4087d"
 #: Commands that call another service.
 SKIPPED = (
     *("openstack complete", "openstack flavor ", "openstack aggregate ", "openstack endpoint "),
-    "openstack --os-placement-rate ",
     *("openstack placement query replay --against ", "openstack role ", "openstack user "),
 )
 #: Commands that get the sample's recording of nova and neutron.
