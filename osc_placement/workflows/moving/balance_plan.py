@@ -270,8 +270,9 @@ class _Balance:
                 done,
             )
 
-        answer = find(self._moves.only_certain())
-        return answer if answer.is_reached or not self._moves.has_doubt else find(self._moves)
+        answers = map(find, self._moves.surest_first())
+        surest = next(answers)
+        return surest if surest.is_reached else next(answers, surest)
 
     def _is_kept(self, done: Sequence[steps.DrainStep]) -> steps.IsKept | None:
         """Whether the reserve is there after steps; None if none is asked for."""

@@ -195,24 +195,20 @@ class Moves:
         """The servers of some hosts."""
         return [server for root in roots for server in self._by_root.get(root, ())]
 
-    def options_of(
-        self, kind: Hashable, stopped: Collection[str], *, is_certain: bool = False
-    ) -> list[placing.Option]:
+    def options_of(self, kind: Hashable, stopped: Collection[str]) -> list[placing.Option]:
         """The options of a kind of request on the hosts that do not stop, used or not."""
-        kind_options = self._options[kind]
         stopped = self.without.union(stopped)
         return [
             option
-            for option in kind_options.options
-            if not (is_certain and option.root_uuid not in kind_options.certain)
-            and not options.uses_trees(self.base, option, stopped)
+            for option in self._options[kind].options
+            if not options.uses_trees(self.base, option, stopped)
         ]
 
     def options_for(
-        self, server: servers.PlacedServer, stopped: Collection[str], *, is_certain: bool = False
+        self, server: servers.PlacedServer, stopped: Collection[str]
     ) -> list[placing.Option]:
-        """The options of a server, used or not; ``is_certain``: on hosts that surely take it."""
-        options = self.options_of(server.kind, stopped, is_certain=is_certain)
+        """The options of a server, used or not."""
+        options = self.options_of(server.kind, stopped)
         if not server.together:
             return options
         members = self.hosts_of_group(server.together)
@@ -258,25 +254,18 @@ class Moves:
         moved: Sequence[servers.PlacedServer] | None = None,
         more: Sequence[Wanted] = (),
         taken: Iterable[placing.Option] = (),
-        *,
-        is_certain: bool = False,
     ) -> Placement | None:
         """A place for each server of the hosts that stop, and for ``more`` requests.
 
-        ``moved`` restricts the servers, ``taken`` is used by others; ``is_certain``: only on hosts
-        that surely take the servers. None if it is proved that not all fit, provided that the
-        options are complete. Raises the errors of the budget.
+        ``moved`` restricts the servers, ``taken`` is used by others. None if it is proved that not
+        all fit, provided that the options are complete. Raises the errors of the budget.
         """
         moved = self.servers_on(stopped) if moved is None else moved
-        problem = self._problem(stopped, moved, more, taken, is_certain=is_certain)
-        return placing.place(problem, self.budget)
+        return placing.place(self._problem(stopped, moved, more, taken), self.budget)
 
-    def surest(
-        self, stopped: Collection[str], moved: Sequence[servers.PlacedServer] | None = None
-    ) -> Placement | None:
-        """As ``place``: on hosts that surely take the servers, if they all fit there."""
-        placed = self.place(stopped, moved, is_certain=True)
-        return self.place(stopped, moved) if placed is None and self.has_doubt else placed
+    def surest_first(self) -> list[Moves]:
+        """These moves with the hosts that surely take the servers, then with all hosts."""
+        return [self.only_certain(), self] if self.has_doubt else [self]
 
     @property
     def has_doubt(self) -> bool:
@@ -342,22 +331,20 @@ class Moves:
         moved: Sequence[servers.PlacedServer],
         more: Sequence[Wanted],
         taken: Iterable[placing.Option],
-        *,
-        is_certain: bool = False,
     ) -> placing.Problem:
         free = self.free(stopped, moved)
         requests: dict[str, Hashable] = {}
         by_kind: dict[Hashable, Sequence[placing.Option]] = {}
         for server in moved:
-            kind = (self._alike(server.kind, is_certain=is_certain), server.together)
+            kind = (self._options[server.kind].alike, server.together)
             requests[server.key] = kind
             if kind not in by_kind:
-                by_kind[kind] = self.options_for(server, stopped, is_certain=is_certain)
+                by_kind[kind] = self.options_for(server, stopped)
         for number, wanted in enumerate(more):
-            kind = (self._alike(wanted.kind, is_certain=is_certain), "")
+            kind = (self._options[wanted.kind].alike, "")
             requests[f"request {number}"] = kind
             if kind not in by_kind:
-                by_kind[kind] = self.options_of(wanted.kind, stopped, is_certain=is_certain)
+                by_kind[kind] = self.options_of(wanted.kind, stopped)
         for option in taken:
             for slot, amount in option.amounts.items():
                 free[slot] -= amount
@@ -368,10 +355,6 @@ class Moves:
             {kind: placing.fullest_first(options, free) for kind, options in by_kind.items()},
             free,
         )
-
-    def _alike(self, kind: Hashable, *, is_certain: bool) -> Hashable:
-        options = self._options[kind]
-        return options.surely_alike if is_certain else options.alike
 
     def arrived(
         self,

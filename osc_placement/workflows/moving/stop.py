@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from osc_placement.engine import state
 from osc_placement.engine.candidates.budget import SearchTooLong
@@ -13,11 +13,10 @@ from osc_placement.model import candidate, constraint
 from osc_placement.model.name import and_more
 from osc_placement.scheduling.answer import Answer
 from osc_placement.scheduling.case import Way
-from osc_placement.search import placing
 from osc_placement.workflows.cloud import options, servers, ways
 from osc_placement.workflows.cloud.hosts import hosts_of
 from osc_placement.workflows.explain.relaxations import Relaxations
-from osc_placement.workflows.moving.places import Moves
+from osc_placement.workflows.moving.places import Moves, Placement
 
 #: Seconds for each attempt to name fewer servers that do not fit.
 _SECONDS_TO_NAME = 1.0
@@ -49,7 +48,7 @@ class StopVerdict:
 
     answer: Answer
     hosts: tuple[str, ...]
-    placement: Mapping[str, placing.Option] = dataclasses.field(default_factory=dict)
+    placement: Placement = dataclasses.field(default_factory=dict)
     unplaced: tuple[Unplaced, ...] = ()
     reason: str = ""
     doubts: tuple[str, ...] = ()
@@ -59,7 +58,7 @@ def may_stop(moves: Moves, roots: Sequence[str]) -> StopVerdict:
     """Whether the servers of these hosts fit on the others, all at the same time."""
     hosts = tuple(roots)
     try:
-        placed = moves.surest(hosts)
+        placed = _surest(moves.surest_first(), hosts)
     except SearchTooLong as error:
         return StopVerdict(Answer.UNKNOWN, hosts, reason=str(error))
     if placed is not None:
@@ -70,9 +69,13 @@ def may_stop(moves: Moves, roots: Sequence[str]) -> StopVerdict:
     return StopVerdict(Answer.NO, hosts, unplaced=unplaced, reason=reason)
 
 
-def _possible(
-    moves: Moves, hosts: tuple[str, ...], placement: Mapping[str, placing.Option]
-) -> StopVerdict:
+def _surest(surest_first: Sequence[Moves], hosts: Sequence[str]) -> Placement | None:
+    """A place for each server of the hosts, by the first of these moves that have one."""
+    placements = (moves.place(hosts) for moves in surest_first)
+    return next((placed for placed in placements if placed is not None), None)
+
+
+def _possible(moves: Moves, hosts: tuple[str, ...], placement: Placement) -> StopVerdict:
     """YES for a placement, or UNKNOWN if it is not known whether nova accepts a place of it."""
     doubts = tuple(dict.fromkeys(moves.doubts(placement, moves.servers_on(hosts))))
     answer = Answer.UNKNOWN if doubts else Answer.YES
@@ -87,13 +90,10 @@ def largest(moves: Moves, roots: Sequence[str], limit: int) -> StopVerdict:
     """
     order = sorted(roots, key=lambda root: len(moves.servers_on([root])))
     best: tuple[str, ...] = ()
+    placement: Placement = {}
     try:
-        placement = moves.surest(best) or {}
         for chosen, placed in _growing(moves, order, limit):
-            if len(chosen) > len(best):
-                best, placement = chosen, placed
-            if len(best) == min(limit, len(order)):
-                break
+            best, placement = chosen, placed
     except SearchTooLong as error:
         return StopVerdict(Answer.UNKNOWN, best, placement, reason=str(error))
     if len(best) < min(limit, len(order)) and not moves.is_complete:
@@ -105,9 +105,9 @@ def largest(moves: Moves, roots: Sequence[str], limit: int) -> StopVerdict:
 
 def _growing(
     moves: Moves, order: Sequence[str], limit: int
-) -> Iterator[tuple[tuple[str, ...], Mapping[str, placing.Option]]]:
+) -> Iterator[tuple[tuple[str, ...], Placement]]:
     """Sets of hosts that may stop, each larger than all sets before it."""
-    largest_size = 0
+    largest_size, surest_first = 0, moves.surest_first()
     # Each entry is a set that may stop, and the position after its last host.
     stack: list[tuple[tuple[str, ...], int]] = [((), 0)]
     while stack:
@@ -117,7 +117,7 @@ def _growing(
             continue
         larger = (*chosen, order[start])
         stack.append((chosen, start + 1))
-        placed = moves.surest(larger)
+        placed = _surest(surest_first, larger)
         if placed is None:
             continue
         if len(larger) > largest_size:

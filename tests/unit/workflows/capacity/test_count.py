@@ -153,11 +153,8 @@ def accepted_only(moves: capacity_moves.Moves, accepted: Collection[str]) -> cap
     """The moves with the options on some hosts only, by their definition: a filter of all."""
     of_all = moves.options_of
 
-    def of_accepted(
-        kind: Hashable, stopped: Collection[str], *, is_certain: bool = False
-    ) -> list[placing.Option]:
-        options = of_all(kind, stopped, is_certain=is_certain)
-        return [option for option in options if option.root_uuid in accepted]
+    def of_accepted(kind: Hashable, stopped: Collection[str]) -> list[placing.Option]:
+        return [option for option in of_all(kind, stopped) if option.root_uuid in accepted]
 
     moves.options_of = of_accepted  # type: ignore[method-assign]
     return moves
