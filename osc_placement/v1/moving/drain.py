@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 import pathlib
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from osc_placement.v1.common import arguments, base, nova_request, services
 from osc_placement.v1.moving import shown
@@ -14,24 +14,7 @@ from osc_placement.v1.output import rows, tables
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from osc_placement.scheduling.nova_options import SchedulerOptions
     from osc_placement.workflows.moving import document, follow, plan
-
-
-class _DrainArguments(NamedTuple):
-    """What the operator asks; ``former`` is the plan in the file ``path`` that is continued."""
-
-    hosts: Sequence[str]
-    aggregates: Sequence[str]
-    zone: str | None
-    options: document.DrainOptions
-    scheduler: SchedulerOptions
-    seconds: float
-    path: pathlib.Path | None
-    former: document.MovePlan | None
-    plan_out: pathlib.Path | None
-    script: pathlib.Path | None
-    shows_back: bool
 
 
 class DrainHosts(base.ReportShowOne):
@@ -89,26 +72,16 @@ openstack placement host drain --continue drain.json --verify-empty"""
 
         self._check_usage(parsed_args)
         path: pathlib.Path | None = getattr(parsed_args, "continue")
-        request = _DrainArguments(
-            parsed_args.hosts,
-            parsed_args.aggregate,
-            parsed_args.zone,
-            shown.move_options(parsed_args),
-            nova_request.scheduler(parsed_args),
-            parsed_args.timeout,
-            path,
-            None if path is None else document.load(path),
-            parsed_args.plan_out,
-            parsed_args.script,
-            parsed_args.back,
-        )
-        cloud = shown.connected(self, request.scheduler, request.former)
+        former = None if path is None else document.load(path)
+        cloud = shown.connected(self, nova_request.scheduler(parsed_args), former)
         if parsed_args.verify_empty:
-            fields = self._verified(request, cloud)
-        elif request.former is None:
-            fields = self._shown(request, self._planned(request, cloud), cloud)
+            again = former.command_to_continue(path) if former and path else ""
+            fields = self._verified(parsed_args.hosts, former, again, cloud)
         else:
-            fields = self._continued(request, request.former, cloud)
+            drain = self._planned(parsed_args, former, cloud)
+            fields = self._shown(parsed_args, drain, cloud)
+            if former is not None:
+                fields = self._followed(former, drain) | fields
         return tuple(fields), tuple(fields.values())
 
     def _check_usage(self, parsed_args: argparse.Namespace) -> None:
@@ -122,14 +95,19 @@ openstack placement host drain --continue drain.json --verify-empty"""
             self.usage_error("argument --verify-empty: give --continue, or name the hosts")
         shown.check_plan_options(self, parsed_args)
 
-    def _verified(self, request: _DrainArguments, cloud: shown.MoveServices) -> dict[str, Any]:
-        """What is left on the hosts."""
+    def _verified(
+        self,
+        named: Sequence[str],
+        former: document.MovePlan | None,
+        again: str,
+        cloud: shown.MoveServices,
+    ) -> dict[str, Any]:
+        """What is left on the hosts; ``again`` plans the rest of their plan."""
         from osc_placement.workflows.moving import follow
 
-        hosts, again = dict.fromkeys(request.hosts, ""), ""
-        if request.former is not None and request.path is not None:
-            hosts = dict(zip(request.former.nodes, request.former.hosts, strict=True))
-            again = request.former.command_to_continue(request.path)
+        hosts = dict.fromkeys(named, "")
+        if former is not None:
+            hosts = dict(zip(former.nodes, former.hosts, strict=True))
         with self.reading() as context:
             states = follow.verify_empty(cloud.client, hosts, cloud.nova, context, again)
         left = [leftover for state in states for leftover in state.left]
@@ -147,42 +125,41 @@ openstack placement host drain --continue drain.json --verify-empty"""
             "left": rows.lines(leftover._asdict() for leftover in left),
         }
 
-    def _planned(self, request: _DrainArguments, cloud: shown.MoveServices) -> plan.Drain:
+    def _planned(
+        self,
+        parsed_args: argparse.Namespace,
+        former: document.MovePlan | None,
+        cloud: shown.MoveServices,
+    ) -> plan.Drain:
         """The plan."""
         from osc_placement.workflows.moving import document, flavor_queries, plan, planner
 
-        former = request.former
         before = document.DrainOptions() if former is None else former.options
-        named, aggregates = shown.hosts_of(self, request.aggregates, request.zone, cloud)
+        named, aggregates = shown.hosts_of(self, parsed_args.aggregate, parsed_args.zone, cloud)
         goal = plan.DrainRequest(
-            [*request.hosts, *named] if former is None else former.nodes,
+            [*parsed_args.hosts, *named] if former is None else former.nodes,
             aggregates,
-            before.merged(request.options),
-            flavor_queries.read(cloud.client, cloud.opened, request.scheduler),
+            before.merged(shown.move_options(parsed_args)),
+            flavor_queries.read(cloud.client, cloud.opened, nova_request.scheduler(parsed_args)),
             former,
-            request.seconds,
+            parsed_args.timeout,
         )
         with self.reading() as context:
             name = base.cloud_name(self.app)
             return planner.plan(cloud.client, goal, cloud.nova, context, name)
 
-    def _continued(
-        self, request: _DrainArguments, former: document.MovePlan, cloud: shown.MoveServices
-    ) -> dict[str, Any]:
-        """What became of the plan that is continued, and the new plan."""
+    def _followed(self, former: document.MovePlan, drain: plan.Drain) -> dict[str, Any]:
+        """What became of the plan that is continued, before the new plan."""
         from osc_placement.workflows.moving import follow
 
-        drain = self._planned(request, cloud)
         steps = follow.follow(former, drain.read.cloud)
-        fields = {"steps": rows.lines(map(shown.followed_fields, steps))}
-        fields |= self._shown(request, drain, cloud)
         of_plan = shown.table("Steps of the plan", [shown.followed_row(step) for step in steps])
         changed = [f"Changed: {text}" for text in follow.changes(former, drain.plan)]
         self.answer, self.summary = [of_plan, *self.answer], [*changed, *self.summary]
-        return fields
+        return {"steps": rows.lines(map(shown.followed_fields, steps))}
 
     def _shown(
-        self, request: _DrainArguments, drain: plan.Drain, cloud: shown.MoveServices
+        self, parsed_args: argparse.Namespace, drain: plan.Drain, cloud: shown.MoveServices
     ) -> dict[str, Any]:
         """A plan, its files, and the way back."""
         from osc_placement.workflows.moving import script
@@ -192,10 +169,10 @@ openstack placement host drain --continue drain.json --verify-empty"""
             self.exit_code = 3
         self.summary = [
             *services.caveat_lines(drain.caveats),
-            *shown.write_plan(drain.plan, request.plan_out, request.script),
+            *shown.write_plan(drain.plan, parsed_args.plan_out, parsed_args.script),
         ]
         fields, answer = _fields(drain), _tables(drain)
-        if request.shows_back:
+        if parsed_args.back:
             lines = list(script.back_lines(drain.plan, cloud.nova.compute))
             fields["back"] = rows.Script(lines)
             answer.append(tables.Table("Back", tables.COMMANDS, [(line,) for line in lines]))
