@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import random
+from collections.abc import Sequence
 
 import pytest
 
@@ -14,38 +15,40 @@ from osc_placement.model import candidate
 from osc_placement.nova.values import ServerGroup
 from osc_placement.workflows.cloud import servers
 from osc_placement.workflows.cloud.hosts import hosts_of
-from osc_placement.workflows.moving import fewest, make_room, places as capacity_moves
+from osc_placement.workflows.moving import make_room, places as capacity_moves
 from tests.support.candidates import clouds
 from tests.support.candidates.clouds import group, provider, query
 from tests.support.capacity import brute_force, cases, drains
-
-
-def found(
-    base: state.CloudState, candidate_query: candidate.CandidateQuery, number: int, limit: int
-) -> tuple[capacity_moves.Moves, fewest.Fewest]:
-    placed_servers = drains.placed(base)
-    wanted = cases.wanted(candidate_query)
-    moves = drains.moves_of(base, placed_servers, [wanted])
-    return moves, make_room.find(moves, wanted, number, placed_servers, limit)
 
 
 def fits(base: state.CloudState, asked: candidate.CandidateQuery, number: int) -> bool:
     return brute_force.fit(base, [asked] * number, lambda claimed: drains.is_on_host(base, claimed))
 
 
-def check(base: state.CloudState, asked: candidate.CandidateQuery, number: int, limit: int) -> int:
-    moves, room = found(base, asked, number, limit)
+def check(
+    base: state.CloudState,
+    asked: candidate.CandidateQuery,
+    number: int,
+    limit: int,
+    placed_servers: Sequence[servers.PlacedServer] | None = None,
+    groups: drains.Groups = drains.NO_GROUPS,
+    hypervisors: drains.Hypervisors = drains.NO_HYPERVISORS,
+) -> int:
+    """The number of moves, the fewest by brute force; -1 if no moves make room."""
+    placed_servers = drains.placed(base) if placed_servers is None else placed_servers
+    movable = [server for server in placed_servers if not server.together]
+    wanted = cases.wanted(asked)
+    moves = drains.moves_of(base, movable, [wanted], groups.values())
+    room = make_room.find(moves, wanted, number, movable, limit)
     is_reached = functools.partial(fits, asked=asked, number=number)
-    expected = drains.least(base, is_reached, drains.placed(base), limit)
+    expected = drains.least(base, is_reached, movable, limit, groups, hypervisors)
     if expected is None:
-        assert room.steps is None
-        assert room.at_least == limit + 1
+        assert (room.steps, room.at_least) == (None, limit + 1)
         return -1
     assert room.steps is not None
     assert drains.size_of_steps(room.steps) == expected
     assert room.is_proven
-    assert fits(drains.follow(base, room.steps), asked, number)
-    assert moves
+    assert fits(drains.follow(base, room.steps, (), groups, hypervisors), asked, number)
     return len(room.steps)
 
 
@@ -74,46 +77,32 @@ def test_room_is_made_in_flat_clouds_and_in_shared_pools() -> None:
 def test_conditions_of_nova_and_server_groups_are_kept_by_the_fewest_moves(seed: int) -> None:
     draw = random.Random(f"room with nova {seed}")
     base, placed, groups, hypervisors = drains.draw_with_nova(draw)
-    movable = [server for server in placed if not server.together]
     asked = draw.choice([server.query for server in placed]) if placed else query(group(VCPU=1))
-    number, limit = draw.choice((1, 2, 3)), 2
-    wanted = cases.wanted(asked)
-    moves = drains.moves_of(base, movable, [wanted], groups.values())
-    room = make_room.find(moves, wanted, number, movable, limit)
-    is_reached = functools.partial(fits, asked=asked, number=number)
-    expected = drains.least(base, is_reached, movable, limit, groups, hypervisors)
-    if expected is None:
-        assert (room.steps, room.at_least) == (None, limit + 1)
-        return
-    assert room.steps is not None
-    assert drains.size_of_steps(room.steps) == expected
-    assert room.is_proven
-    assert fits(drains.follow(base, room.steps, (), groups, hypervisors), asked, number)
+    check(base, asked, draw.choice((1, 2, 3)), 2, placed, groups, hypervisors)
+
+
+def steps_for_4_vcpus(
+    base: state.CloudState, groups: Sequence[ServerGroup] = ()
+) -> list[tuple[str, str]]:
+    """``(server, its target)`` for each move that makes room for 4 VCPU."""
+    placed_servers = drains.placed(base, groups=groups)
+    wanted = cases.wanted(query(group(VCPU=4)))
+    moves = drains.moves_of(base, placed_servers, [wanted], groups)
+    room = make_room.find(moves, wanted, 1, placed_servers, 3)
+    return [(move.server.uuid, move.option.root_uuid) for move in room.steps or ()]
 
 
 def test_a_server_moves_to_make_room_for_another_one() -> None:
     hosts = provider("a", VCPU=4), provider("b", VCPU=4), provider("c", VCPU=1)
     base = clouds.cloud(*hosts, servers={"s": "a 3", "t": "b 1", "u": "b 1"})
-    _, room = found(base, query(group(VCPU=4)), 1, 3)
-    assert room.steps is not None
-    assert [(move.server.uuid, move.option.root_uuid) for move in room.steps] == [
-        ("t", "a"),
-        ("u", "c"),
-    ]
+    assert steps_for_4_vcpus(base) == [("t", "a"), ("u", "c")]
 
 
 def test_a_server_that_leaves_its_host_makes_place_for_another_of_its_group() -> None:
     hosts = provider("a", VCPU=4), provider("b", VCPU=2), provider("c", VCPU=2)
     base = clouds.cloud(*hosts, servers={"s": "a 2", "t": "b 1", "u": "c 1"})
     groups = [ServerGroup("g", "web", "anti-affinity", ("s", "t"))]
-    placed_servers = drains.placed(base, groups=groups)
-    wanted = cases.wanted(query(group(VCPU=4)))
-    moves = drains.moves_of(base, placed_servers, [wanted], groups)
-    room = make_room.find(moves, wanted, 1, placed_servers, 3)
-    assert [(move.server.uuid, move.option.root_uuid) for move in room.steps or ()] == [
-        ("t", "c"),
-        ("s", "b"),
-    ]
+    assert steps_for_4_vcpus(base, groups) == [("t", "c"), ("s", "b")]
 
 
 def test_without_time_the_bound_is_what_was_proven() -> None:
