@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors, microversion
 from osc_placement.client import lookup, query
-from osc_placement.model import json_text
+from osc_placement.model import command_line, json_text
 from osc_placement.model.name import canonical_uuid, is_uuid
 from osc_placement.v1.output import help_text
 
@@ -48,7 +48,14 @@ def positive(text: str) -> int:
     return number
 
 
-def share(text: str) -> float:
+class Share(float):
+    """A part of one, as it is typed: ``10%``."""
+
+    def __str__(self) -> str:
+        return f"{100 * self:g}%"
+
+
+def share(text: str) -> Share:
     """An argparse type: ``10%`` or ``2.5`` as a part of one."""
     try:
         part = float(text.removesuffix("%")) / 100
@@ -56,7 +63,7 @@ def share(text: str) -> float:
         part = -1.0
     if not 0 <= part <= 1:
         raise argparse.ArgumentTypeError(f"{text!r} is not a percentage from 0% to 100%")
-    return part
+    return Share(part)
 
 
 def non_negative(text: str) -> int:
@@ -509,3 +516,22 @@ def add_hosts(group: argparse._ActionsContainer, selected: str, host_aggregate: 
     if host_aggregate:
         text = f"{host_aggregate}: name, id or UUID."
         add_repeated(group, "--host-aggregate", "<aggregate>", text)
+
+
+def typed(
+    parsed_args: argparse.Namespace, actions: Iterable[argparse.Action]
+) -> tuple[list[str], list[command_line.Option]]:
+    """The subjects and options of these arguments; those with their default are omitted."""
+    subjects: list[str] = []
+    options: list[command_line.Option] = []
+    for action in actions:
+        value = getattr(parsed_args, action.dest)
+        if value == action.default or action.help == argparse.SUPPRESS:
+            continue
+        items = value if isinstance(value, list) else [value]
+        if action.option_strings:
+            option = action.option_strings[-1]
+            options += [(option, None if item is True else str(item)) for item in items]
+        else:
+            subjects += map(str, items)
+    return subjects, options

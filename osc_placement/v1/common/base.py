@@ -22,6 +22,7 @@ from osc_lib.command import command
 
 from osc_placement import errors, microversion, plugin
 from osc_placement.client import api_errors, retry
+from osc_placement.model import command_line
 from osc_placement.v1.common import arguments
 from osc_placement.v1.output import help_text, rows, shell, streams
 
@@ -298,6 +299,12 @@ class PlacementCommand(command.Command):
         """The file of ``--os-nova-recording``; None without it."""
         recording: str | None = self._arguments.nova_recording
         return recording
+
+    def recording_options(self) -> list[command_line.Option]:
+        """The global option for the recording, for a command line that is printed."""
+        recording = self.nova_recording
+        option = plugin.global_option(plugin.RECORDING_SETTING)
+        return [] if recording is None else [(option, recording)]
 
     def _version(self, client: api.Client, features: Iterable[str]) -> microversion.Microversion:
         if client.pinned:

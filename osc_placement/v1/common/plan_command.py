@@ -9,7 +9,7 @@ import pathlib
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
-from osc_placement import errors, plugin
+from osc_placement import errors
 from osc_placement.model import command_line as lines
 from osc_placement.model.name import counted
 from osc_placement.plan.guards import MANY, MAX_PERCENT, RECORDED_NOVA, SMALL
@@ -210,10 +210,8 @@ class PlanCommand(base.ReportLister):
     ) -> list[lines.Option]:
         """The options of these names, and the recording."""
         repeated = [action for action in self.own_arguments if action.dest in names]
-        _, options = typed_arguments(parsed_args, repeated)
-        recording = parsed_args.nova_recording
-        option = plugin.global_option(plugin.RECORDING_SETTING)
-        return [*options, *([(option, recording)] if recording is not None else [])]
+        _, options = arguments.typed(parsed_args, repeated)
+        return [*options, *self.recording_options()]
 
     def command_line(
         self, parsed_args: argparse.Namespace, more: Iterable[lines.Option] = ()
@@ -227,7 +225,7 @@ class PlanCommand(base.ReportLister):
             for action in self.own_arguments
             if action.dest != "allow" and not help_text.is_shared(action)
         ]
-        subjects, options = typed_arguments(parsed_args, recorded)
+        subjects, options = arguments.typed(parsed_args, recorded)
         selected = self.selected_words()
         words = lines.words([*subjects, *selected[0]], [*options, *selected[1], *more])
         return " ".join([*(self.cmd_name or "").split(), *map(lines.quote, words)])
@@ -329,25 +327,6 @@ class SelectorCommand(PlanCommand):
 
     def selected_words(self) -> tuple[Sequence[str], Sequence[lines.Option]]:
         return self.selected.providers, self.selected.options()
-
-
-def typed_arguments(
-    parsed_args: argparse.Namespace, actions: Iterable[argparse.Action]
-) -> tuple[list[str], list[lines.Option]]:
-    """The subjects and options of these arguments; those with their default are omitted."""
-    subjects: list[str] = []
-    options: list[lines.Option] = []
-    for action in actions:
-        value = getattr(parsed_args, action.dest)
-        if value == action.default or action.help == argparse.SUPPRESS:
-            continue
-        items = value if isinstance(value, list) else [value]
-        if action.option_strings:
-            option = action.option_strings[-1]
-            options += [(option, None if item is True else str(item)) for item in items]
-        else:
-            subjects += map(str, items)
-    return subjects, options
 
 
 def undo_command(path: pathlib.Path | str) -> str:

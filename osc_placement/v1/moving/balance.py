@@ -7,7 +7,6 @@ import argparse
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from osc_placement.model import command_line
 from osc_placement.v1.common import arguments, base, nova_request, services
 from osc_placement.v1.moving import shown
 from osc_placement.v1.output import rows
@@ -108,7 +107,7 @@ openstack placement capacity balance --class MEMORY_MB --max-moves 20 \\
             shown.move_options(parsed_args),
             flavor_queries.read(cloud.client, cloud.opened, scheduler),
             parsed_args.timeout,
-            _command(parsed_args),
+            shown.anew(self, parsed_args),
         )
         with self.reading() as context:
             name = base.cloud_name(self.app)
@@ -124,19 +123,6 @@ def add_within(parser: argparse._ActionsContainer) -> None:
         default=0.1,
         help="The largest spread, in percent of what a host may have used (default: 10%%)",
     )
-
-
-def _command(parsed_args: argparse.Namespace) -> str:
-    """The command that plans anew."""
-    options: list[command_line.Option] = []
-    for name in ("aggregate", "zone", "class", "max_moves", *shown.MOVE_OPTIONS):
-        value = getattr(parsed_args, name)
-        option = f"--{name.replace('_', '-')}"
-        for text in value if isinstance(value, list) else [value]:
-            if text:
-                options.append((option, None if text is True else str(text)))
-    options.append(("--within", f"{100 * parsed_args.within:g}%"))
-    return command_line.line("placement capacity balance", options=options)
 
 
 def _hosts(part: balance_plan.PartBalance) -> Iterable[Mapping[str, Any]]:

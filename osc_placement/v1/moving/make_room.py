@@ -72,7 +72,11 @@ openstack placement capacity make-room --flavor m1.large --max-moves 5"""
         case = cases.read(nova_request.opened(self), server, nova.compute)
         (first, *older) = case.requests
         request = room_plan.RoomRequest(
-            case, flavor, parsed_args.count, parsed_args.max_moves, parsed_args.timeout
+            case,
+            shown.anew(self, parsed_args),
+            parsed_args.count,
+            parsed_args.max_moves,
+            parsed_args.timeout,
         )
         with self.reading() as context:
             made = planner.plan(cloud.client, request, nova, context, base.cloud_name(self.app))

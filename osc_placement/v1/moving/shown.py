@@ -113,10 +113,6 @@ def hosts_of(
     return hosts, aggregates
 
 
-#: What ``add_move_options`` adds.
-MOVE_OPTIONS = ("avoid", "except", "cold", "parallel", "limit_per_source", "only_live", "keep")
-
-
 def add_move_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that say how servers may move."""
     for option, metavar, text in (
@@ -183,6 +179,18 @@ def write_plan(
         return []
     script.write(script_file, planned, plan_out)
     return [f"The script: {command_line.quote(str(script_file))}"]
+
+
+#: The options of files, which another plan does not share.
+_FILES = {"plan_out", "script", "picture", "continue"}
+
+
+def anew(command: base.ReportShowOne, parsed_args: argparse.Namespace) -> str:
+    """The command line for another plan with the same options."""
+    same = [action for action in command.own_arguments if action.dest not in _FILES]
+    subjects, options = arguments.typed(parsed_args, same)
+    options += command.recording_options()
+    return command_line.line(command.cmd_name or "", *subjects, options=options)
 
 
 def followed(command: base.ReportShowOne, parsed_args: argparse.Namespace) -> base.Fields:

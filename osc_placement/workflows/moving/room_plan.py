@@ -9,7 +9,6 @@ from __future__ import annotations
 import dataclasses
 
 from osc_placement.client import api
-from osc_placement.model import command_line
 from osc_placement.scheduling.case import Case, Way
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.search import placing
@@ -45,7 +44,7 @@ class RoomRequest:
     """
 
     case: Case
-    flavor: str
+    anew: str
     number: int = 1
     most_moves: int = 10
     seconds: float = 60.0
@@ -71,12 +70,6 @@ class RoomRequest:
 COMMAND = "placement capacity make-room"
 
 
-def _command(request: RoomRequest) -> str:
-    """The command that plans anew."""
-    options = (("--flavor", request.flavor), ("--count", str(request.number)))
-    return command_line.line(COMMAND, options=options)
-
-
 def _decide(read: ServersRead, request: RoomRequest, compute: ServerHosts) -> RoomPlan:
     base = read.base
     leaving, wanted = _leaving(read, request, compute)
@@ -94,7 +87,7 @@ def _decide(read: ServersRead, request: RoomRequest, compute: ServerHosts) -> Ro
         (),
         tuple(names.move(number, step.server, step.option) for number, step in enumerate(steps, 1)),
         command=COMMAND,
-        anew=_command(request),
+        anew=request.anew,
     )
     caveats = planner.caveats(read, compute, moves, leaving, placed, hosts_of(base))
     return RoomPlan(plan, caveats, fits, made)

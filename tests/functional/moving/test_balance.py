@@ -51,7 +51,7 @@ STATES["last place"] = State(hosts("one", "two").flavor("whole", vcpus=8, ram=16
 for name in LOPSIDED:
     STATES["last place"].cloud.guest(name, "one", SERVERS[name])
 EVEN = f"{BALANCE} --within 0%"
-WRITTEN = f"{BALANCE} --plan-out even.json --script even.sh"
+WRITTEN = f"{BALANCE} --within 12.5% --only-live --plan-out even.json --script even.sh"
 STEP = {"server": uuid_of("a"), "from": "nova-one", "to": "nova-two", "way": "live"}
 MOVED = cloud(on=LOPSIDED | {"a": "two"})._replace(
     first=STATES["lopsided"]._replace(before=[WRITTEN])
@@ -100,7 +100,8 @@ TABLE = [
         "not_counted": ["nova-two (nova-compute disabled)"]}),
     Row(WRITTEN, "lopsided", 0, {"moves": [STEP]}, "The script: even.sh"),
     Row(f"{BALANCE} --continue even.json", "planned", 3, {"steps": [{"state": "waits"}]},
-        "To plan anew: openstack placement capacity balance --within=10%"),
+        ("To plan anew: openstack placement capacity balance --within=12.5% --only-live"
+         " --os-nova-recording=nova.json",)),
     Row(f"{BALANCE} --continue even.json", "moved", 0, {"steps": [{"state": "done"}]}),
     Row(EVEN, "moved", 0, {"moves": []}),
     Row(EVEN, "affinity", 3, part(reached=False, spread_after=50) | {"moves": [{"name": "c"}],

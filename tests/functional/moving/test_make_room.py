@@ -27,7 +27,7 @@ STATES = {
     "rebooting": with_servers(task_state="rebooting"),
 }
 MOVE = {"server": SMALL, "to": "nova-two"}
-WRITTEN = f"{ROOM} --flavor full --plan-out room.json --script room.sh"
+WRITTEN = f"{ROOM} --flavor full --max-moves 5 --plan-out room.json --script room.sh"
 FOLLOWED = f"{ROOM} --continue room.json"
 PLANNED = STATES["active"]._replace(before=[WRITTEN])
 MOVED = with_servers("two")._replace(first=PLANNED)
@@ -42,7 +42,8 @@ TABLE = [
     Row(f"{ROOM} --flavor huge --max-moves 2", "active", 3, {"moves": None, "at_least": 3}),
     Row(WRITTEN, "active", 0, {"moves": [MOVE]}, "The script: room.sh"),
     Row(FOLLOWED, "planned", 3, {"steps": [{"server": SMALL, "state": "waits"}]},
-        "To plan anew: openstack placement capacity make-room --flavor=full --count=1"),
+        ("To plan anew: openstack placement capacity make-room --max-moves=5 --flavor=full"
+         " --os-nova-recording=nova.json",)),
     Row(FOLLOWED, "moved", 0, {"steps": [{"server": SMALL, "state": "done"}]}),
     Row(f"{ROOM} --flavor full", "stopped", 3, {"moves": None}),
     Row(f"{ROOM} --flavor full", "rebooting", 3, {"moves": None}),

@@ -36,7 +36,7 @@ from osc_placement.scheduling import verdict
 from osc_placement.scheduling.case import Way
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.v1.common import plan_command
-from osc_placement.v1.moving import balance
+from osc_placement.v1.moving import shown
 from osc_placement.v1.repair import migration
 from osc_placement.v1.resources import allocation, provider
 from osc_placement.workflows.cloud import (
@@ -49,7 +49,7 @@ from osc_placement.workflows.cloud import (
     ways,
 )
 from osc_placement.workflows.explain import changes, commands as explain, holders
-from osc_placement.workflows.moving import document, follow, retire, roll_gate, room_plan, script
+from osc_placement.workflows.moving import document, follow, retire, roll_gate, script
 from osc_placement.workflows.repair.allocations import stuck
 from osc_placement.workflows.reshape import replace_host
 from tests.support import commands
@@ -124,9 +124,10 @@ def again(name: str) -> Iterator[str]:
 
 
 def balanced(name: str) -> None:
-    _, parsed = command_of("placement_capacity_balance")
+    command, parsed = command_of("placement_capacity_balance")
+    command._arguments = parsed
     parsed.avoid = [name or "7"]
-    balance._command(parsed)
+    shown.anew(command, parsed)
 
 
 def migrations(name: str) -> None:
@@ -278,12 +279,9 @@ def replaced(name: str) -> None:
 #: The functions that print commands, and their cases.
 CASES: dict[str, Case] = {
     "plan.journal:check_replaceable": replaced,
-    "workflows.moving.room_plan:_command": lambda name: room_plan._command(
-        Fake(flavor=name, number=1)  # type: ignore[arg-type]
-    ),
     "v1.common.plan_command:PlanCommand.command_line": again,
     "v1.common.plan_command:plan_command": lambda name: plan_command.plan_command("undo", name),
-    "v1.moving.balance:_command": balanced,
+    "v1.moving.shown:anew": balanced,
     "v1.repair.migration:RunMigrations._command_again": migrations,
     "v1.resources.allocation:_not_a_uuid": lambda name: allocation._not_a_uuid(name),
     "v1.resources.provider:_next_step": lambda name: provider._next_step(
