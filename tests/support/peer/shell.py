@@ -151,8 +151,9 @@ def _logging_as_it_was() -> Iterator[None]:
     finally:
         root.handlers[:] = handlers
         for logger in _loggers():
-            if logger.level != (before := levels.get(logger, logging.NOTSET)):
-                logger.setLevel(before)
+            logger.level = levels.get(logger, logging.NOTSET)
+        # Also empties what all loggers remember of their levels, once.
+        root.setLevel(levels[root])
 
 
 def _loggers() -> list[logging.Logger]:
