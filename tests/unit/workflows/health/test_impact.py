@@ -196,6 +196,20 @@ def test_a_server_is_stranded_where_the_plan_takes_what_it_requires() -> None:
         ]
 
 
+def test_a_change_of_a_shared_pool_concerns_the_hosts_that_use_it() -> None:
+    made = testing.Cloud().compute("one", "two", VCPU=8, aggregates=["pool"])
+    made.host("share", DISK_GB=100, aggregates=["pool"], traits=["MISC_SHARES_VIA_AGGREGATE"])
+    made.flavor("small", vcpus=1, ram=0, disk=10)
+    some = Selector(providers=("share",))
+    with cloud(made.document()) as client:
+        shown = impact_of(
+            client,
+            lambda client: batch.plan_amend(client, some, ["DISK_GB:total=5"], allow=guards.ALL),
+            answers=made.nova(),
+        )
+    assert shown.lost == ["small"]
+
+
 def test_a_plan_of_another_cloud_is_refused() -> None:
     with cloud() as client:
         planned = without_trait("nfs-share")(client).stamped(client, "a test").plan

@@ -145,6 +145,14 @@ def test_servers_that_do_not_fit_together_are_named_with_the_class() -> None:
     assert verdict.reason == "4 VCPU are needed, and there is room for 3"
 
 
+def test_no_more_servers_are_named_than_do_not_fit() -> None:
+    hosts = provider("a", VCPU=10), provider("b", VCPU=3), provider("c", VCPU=4)
+    base = clouds.cloud(*hosts, servers={"p": "a 2", "q": "a 2", "r": "a 3", "s": "a 3"})
+    verdict = stop.may_stop(moves_of(base), ["a"])
+    # The small ones first, one on each host, leave no room for a large one.
+    assert [unplaced.server.uuid for unplaced in verdict.unplaced] in (["r"], ["s"])
+
+
 def test_a_server_keeps_the_groups_of_its_providers() -> None:
     base = clouds.cloud(
         provider("a", VCPU=4),
