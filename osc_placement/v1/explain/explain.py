@@ -8,7 +8,7 @@ import contextlib
 import dataclasses
 import itertools
 import pathlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from osc_placement import errors
@@ -482,20 +482,26 @@ def _facts(
         }
         for older, answer in zip(requests[1:], answers[1:], strict=True)
     ]
+    query, *other = _query_facts(main, explanation)
+    return [query, *facts, *other, *of_releases]
+
+
+def _query_facts(
+    main: explain.ExplainedQuery, explanation: explain.Explanation
+) -> Iterator[dict[str, Any]]:
+    """The query that is explained, then nova's other one for pinned CPUs."""
     query = {"section": "query", "text": _text(main.query), "hosts": explanation.all_hosts}
-    if main.nova and explanation.other:
-        query["source"] = _of_pinned(main.nova)
-        facts.append(_other_query_fact(explanation.other))
-    return [query, *facts, *of_releases]
-
-
-def _other_query_fact(other: explain.OtherQuery) -> dict[str, Any]:
-    return {
+    if not main.nova or not explanation.other:
+        yield query
+        return
+    yield {**query, "source": _of_pinned(main.nova)}
+    sent, hosts = explanation.other
+    yield {
         "section": "nova-query",
-        "text": _text(other.sent.query),
-        "source": _of_pinned(other.sent),
-        "hosts": len(other.candidates),
-        "names": list(other.candidates),
+        "text": _text(sent.query),
+        "source": _of_pinned(sent),
+        "hosts": len(hosts),
+        "names": list(hosts),
     }
 
 

@@ -73,10 +73,10 @@ openstack placement capacity make-room --flavor m1.large --max-moves 5"""
         (first, *older) = case.requests
         request = room_plan.RoomRequest(
             case,
-            shown.anew(self, parsed_args),
             parsed_args.count,
             parsed_args.max_moves,
             parsed_args.timeout,
+            shown.anew(self, parsed_args),
         )
         with self.reading() as context:
             made = planner.plan(cloud.client, request, nova, context, base.cloud_name(self.app))

@@ -41,13 +41,14 @@ class RoomRequest:
     """The goal that a request fits ``number`` times, with at most ``most_moves`` live moves.
 
     Servers at rest move that nova moves live, and that are in no server group with affinity.
+    ``anew`` is the command line for this goal.
     """
 
     case: Case
-    anew: str
     number: int = 1
     most_moves: int = 10
     seconds: float = 60.0
+    anew: str = ""
 
     def observe(
         self, client: api.Client, nova: nova_servers.NovaReader, context: ReadContext
