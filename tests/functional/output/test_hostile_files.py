@@ -20,6 +20,7 @@ DOCUMENTS = {
     "assign": (*NOVA, *["placement", "allocation", "heal", "--dry-run", "--assign"]),
     "continue": (*NOVA, *["placement", "host", "drain", "--continue"]),
     "recording": ["placement", "host", "drain", "cmp-0001", "--os-nova-recording"],
+    "diff": ["placement", "snapshot", "diff", "live"],
     "reshape": ["placement", "reshape"],
     "show": ["placement", "plan", "show"],
     "since": (*NOVA, *["placement", "health", "show", "--since"]),
@@ -42,6 +43,7 @@ CONTENTS = {
     UTF_16: '{"a": 1}'.encode("utf-16"),
     "null": b"null",
     "list": b"[1]",
+    "damaged database": b"SQLite format 3\0" + b"damaged " * 1000,
 }
 
 
