@@ -95,11 +95,6 @@ class Rule:
     is_always: bool = False
     by_host: bool = False
 
-    @property
-    def refuses(self) -> str:
-        """What is refused, for people."""
-        return " ".join((self.check.__doc__ or "").split()).removesuffix(".")
-
     def verdict(self, case: Case, host: Host) -> Verdict:
         """What the rule says in the releases that this nova may be."""
         if case.way not in self.ways:

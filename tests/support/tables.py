@@ -136,7 +136,7 @@ def nova_rules() -> str:
         (
             f"``{rule.name}``",
             str(rule.stage),
-            rule.refuses,
+            " ".join((rule.check.__doc__ or "").split()).removesuffix("."),
             _ways(rule),
             _releases(rule.since, rule.until),
             "always" if rule.is_default or rule.is_always else "if nova.conf enables it",
