@@ -8,6 +8,7 @@ form that its owner meant, and a password in an odd place must not be shown eith
 from __future__ import annotations
 
 import re
+import urllib.parse
 
 #: An address as it should be: what follows is a path, in which "@" stands for itself if no user is
 #: before the host. A file has no host.
@@ -49,6 +50,12 @@ def shown(address: str) -> str:
     if at and re.search(r"[/?#\s]", user):
         host = f"{_HIDDEN}@{host}"
     return f"{parts['scheme'] or ''}{parts['slashes']}{host}{slash}{path}"
+
+
+def server_of(url: str) -> str:
+    """``http://placement.example:8778`` of a URL there, "" of another text."""
+    parts = urllib.parse.urlsplit(shown(url))
+    return f"{parts.scheme}://{parts.netloc}" if parts.netloc else ""
 
 
 def in_text(text: str) -> str:

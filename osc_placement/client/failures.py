@@ -10,7 +10,6 @@ from __future__ import annotations
 import http.client
 import socket
 import ssl
-import urllib.parse
 from collections.abc import Iterator
 
 import requests
@@ -59,8 +58,7 @@ def text_of(error: BaseException) -> str:
 def _place(failed: list[requests.exceptions.RequestException]) -> str:
     """Scheme, host and port of a failed request, or its proxy."""
     url = next((item.request.url for item in failed if item.request is not None), None)
-    parts = urllib.parse.urlsplit(address.shown(url or ""))
-    place = f"{parts.scheme}://{parts.netloc}" if parts.netloc else "the service"
+    place = address.server_of(url or "") or "the service"
     if any(isinstance(item, requests.exceptions.ProxyError) for item in failed):
         return f"the proxy before {place} (http_proxy, https_proxy)"
     return place

@@ -478,9 +478,10 @@ def _refusal(response: requests.Response, method: str, url: str) -> api_errors.A
     document = _error_document(response)
     if document is None:
         text = first_line(response.text) or response.reason or "an empty response"
-        # A proxy in front of Placement answers with a page of its own when Placement is down.
-        is_proxy = response.status_code >= 500
-        foreign = "" if is_proxy else not_placement_hint(response.url, response.content)
+        foreign = not_placement_hint(response.url, response.content)
+        if response.status_code >= 500:
+            # A proxy in front of Placement answers with a page of its own when Placement is down.
+            foreign = f"{address.server_of(response.url)} answers: "
         document = {"detail": f"{method} {url}: {foreign}{text}"}
     elif response.status_code >= 500 or response.status_code in retry.OVERLOADED:
         document = {**document, "detail": f"{method} {url}: {document['detail']}"}
@@ -714,8 +715,7 @@ def not_placement_hint(url: str, content: bytes) -> str:
     """For an HTML page, the beginning of a message that names the endpoint; otherwise empty."""
     if not content.lstrip().startswith(b"<"):
         return ""
-    parts = urllib.parse.urlsplit(url)
-    return f"{parts.scheme}://{parts.netloc} answers with an HTML page and is not Placement; "
+    return f"{address.server_of(url)} answers with an HTML page and is not Placement; "
 
 
 def first_line(text: str) -> str:

@@ -28,6 +28,11 @@ def test_a_usual_address_is_shown_as_it_is() -> None:
         assert (address.fault(url) == "") == url.lower().startswith("http")
 
 
+def test_the_server_of_a_url_has_no_password() -> None:
+    assert address.server_of("http://op:s3cret@h:80/p?x=1") == "http://h:80"
+    assert address.server_of("") == ""
+
+
 @pytest.mark.parametrize(
     ("text", "shown"),
     [

@@ -32,23 +32,26 @@ def test_an_error_has_the_fields_of_the_response() -> None:
     assert str(error) == "In  use. (HTTP 409) (Request-ID: req-1)"
 
 
+ANSWERS = "http://placement.embedded answers"
+
+
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b"<html>\n<h1>Bad gateway</h1>\n</html>", "GET /: Bad gateway (HTTP 502)"),
-        (b"", "GET /: Reason (HTTP 502)"),
-        (b'{"message": "no"}', 'GET /: {"message": "no"} (HTTP 502)'),
-        (b"[]", "GET /: [] (HTTP 502)"),
-        (b'{"errors": []}', 'GET /: {"errors": []} (HTTP 502)'),
-        (b'{"error": {"message": "Who are you?"}}', "GET /: Who are you? (HTTP 502)"),
-        (b'{"error": "no"}', 'GET /: {"error": "no"} (HTTP 502)'),
+        (b"<html>\n<h1>Bad gateway</h1>\n</html>", f"{ANSWERS}: Bad gateway"),
+        (b"", f"{ANSWERS}: Reason"),
+        (b'{"message": "no"}', f'{ANSWERS}: {{"message": "no"}}'),
+        (b"[]", f"{ANSWERS}: []"),
+        (b'{"errors": []}', f'{ANSWERS}: {{"errors": []}}'),
+        (b'{"error": {"message": "Who are you?"}}', "Who are you?"),
+        (b'{"error": "no"}', f'{ANSWERS}: {{"error": "no"}}'),
     ],
 )
 def test_the_first_line_describes_an_error_of_another_server(body: bytes, message: str) -> None:
     placement, _ = client(Reply(502, body))
     with pytest.raises(api_errors.ApiError) as caught:
         placement.transport.send("GET", "/")
-    assert str(caught.value) == message
+    assert str(caught.value) == f"GET /: {message} (HTTP 502)"
 
 
 @pytest.mark.parametrize(
