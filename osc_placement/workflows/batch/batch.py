@@ -86,7 +86,6 @@ def plan_set_inventories(
     *,
     exactly: bool,
     allow: Collection[str] = (),
-    context: ReadContext = _DEFAULT,
 ) -> plan.ObservedPlan:
     """Plan ``inventory set AGG --aggregate``: the inventories of ``target`` for every member.
 
@@ -107,7 +106,7 @@ def plan_set_inventories(
         Selection(tuple(members)),
         renewed,
         lambda observed: amend.plan_targets(observed, target, allowed, exactly=exactly),
-        context,
+        _DEFAULT,
         allowed,
         lambda item, after: item.one_time_use and inventories.releases(item.inventories, after),
     )
@@ -155,7 +154,6 @@ def plan_set_traits(
     client: api.Client,
     members: Sequence[provider.Provider],
     traits: Sequence[str],
-    context: ReadContext = _DEFAULT,
     *,
     count_existing: bool = False,
 ) -> plan.ObservedPlan:
@@ -166,7 +164,7 @@ def plan_set_traits(
     """
     chosen = Selection(tuple(members))
     kind = memberships.TRAITS
-    observed, unread = observe_members(client, kind, chosen, traits, context)
+    observed, unread = observe_members(client, kind, chosen, traits, _DEFAULT)
     by_key = {
         change.key(kind.name, item.subject): memberships.observed_traits(item.generation, item.has)
         for item in observed

@@ -20,7 +20,7 @@ from osc_placement.scheduling.case import Case, GroupMembers, Way
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud import compute_nodes, nova_request, server_moves
 from osc_placement.workflows.cloud.cloud import Cloud
-from osc_placement.workflows.cloud.nova_request import RequestOptions, RequestServices, Rules
+from osc_placement.workflows.cloud.nova_request import RequestOptions, RequestServices
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -57,25 +57,17 @@ def read(
     aggregates = nova_api.host_aggregates(services.nova)
     if options.availability_zone:
         nova_request.check_zone(services.nova, aggregates, options.availability_zone)
+    server, new, facts = None, None, services.facts()
     if options.server is None:
         spec = nova_request.new_spec(services, options)
-        rules = _rules(services, options, compute)
-        case = Case(
-            Way.BOOT,
-            spec,
-            compute,
-            rules.releases,
-            rules.options,
-            aggregates=aggregates,
-            facts=services.facts(),
-        )
-        return with_requests(case, Caveats(assumed=rules.notes))
-    (server,) = servers.named(services.nova, [options.server]).values()
-    flavor = move.to_flavor if move else options.flavor
-    options = dataclasses.replace(options, flavor=flavor)
-    facts = services.facts()
-    spec, new = nova_request.existing_spec(services, options, server, facts)
-    rules = _rules(services, options, compute)
+    else:
+        (server,) = servers.named(services.nova, [options.server]).values()
+        flavor = move.to_flavor if move else options.flavor
+        options = dataclasses.replace(options, flavor=flavor)
+        spec, new = nova_request.existing_spec(services, options, server, facts)
+    rules = nova_request.observe_rules(
+        services.nova, options.scheduler, services.with_trait, compute
+    )
     case = Case(
         move.kind if move else Way.BOOT,
         spec,
@@ -87,17 +79,13 @@ def read(
         is_disabled=new is not None and new.is_disabled,
         facts=facts,
     )
+    if server is None:
+        return with_requests(case, Caveats(assumed=rules.notes))
     caveats = Caveats(assumed=(*rules.notes, _OWN_COUNT))
     if move is None:
         group = read_group(services.nova, server.uuid) if compute.hosts is not None else None
         return with_requests(dataclasses.replace(case, group=group), caveats)
     return _moved(services, move, case, caveats)
-
-
-def _rules(services: RequestServices, options: RequestOptions, compute: ServerHosts) -> Rules:
-    return nova_request.observe_rules(
-        services.nova, options.scheduler, services.with_trait, compute
-    )
 
 
 def _moved(services: RequestServices, move: MoveRequest, case: Case, caveats: Caveats) -> Case:

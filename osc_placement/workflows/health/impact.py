@@ -178,7 +178,6 @@ def impact(
     planned: Plan,
     path: pathlib.Path,
     context: ReadContext,
-    options: nova_options.SchedulerOptions | None = None,
 ) -> Impact:
     """The impact of the plan in the file ``path`` on every flavor and server of nova.
 
@@ -187,14 +186,14 @@ def impact(
     Errors: PlanRefused for a plan of another target.
     """
     with rehearsal.after_plan(client, planned, path, context) as (base, changed):
-        return compare(base, changed, nova, options)
+        return compare(base, changed, nova, nova_options.SchedulerOptions())
 
 
 def compare(
     base: state.CloudState,
     changed: rehearsal.After,
     nova: nova_api.Nova,
-    options: nova_options.SchedulerOptions | None = None,
+    options: nova_options.SchedulerOptions,
 ) -> Impact:
     """The impact of a plan that was applied to a copy of ``base``.
 
@@ -227,12 +226,10 @@ def compare(
 
 
 def _rules(
-    base: state.CloudState,
-    nova: nova_api.Nova,
-    options: nova_options.SchedulerOptions | None = None,
+    base: state.CloudState, nova: nova_api.Nova, options: nova_options.SchedulerOptions
 ) -> nova_request.Rules:
     with_trait = functools.partial(nova_request.with_trait_in, base)
-    return nova_request.observe_rules(nova, options or nova_options.SchedulerOptions(), with_trait)
+    return nova_request.observe_rules(nova, options, with_trait)
 
 
 def fits(
@@ -240,7 +237,7 @@ def fits(
     nova: nova_api.Nova,
     compute: ServerHosts,
     context: ReadContext,
-    options: nova_options.SchedulerOptions | None = None,
+    options: nova_options.SchedulerOptions,
 ) -> Impact:
     """How often nova's flavors fit now, by name: ``before`` and ``after`` are equal.
 
@@ -257,7 +254,7 @@ def fits_on_each_host(
     nova: nova_api.Nova,
     compute: ServerHosts,
     context: ReadContext,
-    options: nova_options.SchedulerOptions | None = None,
+    options: nova_options.SchedulerOptions,
 ) -> dict[str, dict[str, int]]:
     """``{flavor: {root UUID of a compute node: how often it fits on this host alone}}``.
 

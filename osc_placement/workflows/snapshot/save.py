@@ -90,11 +90,11 @@ def save(
 
 @contextlib.contextmanager
 def saved(
-    client: api.Client, context: ReadContext, *, owners: bool = True, also: Recording | None = None
+    client: api.Client, context: ReadContext, *, owners: bool = True
 ) -> Iterator[pathlib.Path]:
     """A cloud in a temporary file, during the block. Requests: those of ``save``."""
     with tempfile.TemporaryDirectory() as folder:
-        request = SaveRequest(pathlib.Path(folder) / "live.sqlite", owners=owners, also=also)
+        request = SaveRequest(pathlib.Path(folder) / "live.sqlite", owners=owners)
         save(client, request, context)
         yield request.path
 

@@ -18,6 +18,7 @@ from osc_placement.nova import api as nova_api, flavors
 from osc_placement.plan import change, guards, plan
 from osc_placement.plan.kinds import allocations
 from osc_placement.scheduling import request
+from osc_placement.scheduling.nova_options import SchedulerOptions
 from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.batch import batch
 from osc_placement.workflows.capacity import show
@@ -132,7 +133,9 @@ def test_hosts_that_are_not_counted_are_those_that_nova_refuses(seed: int) -> No
         shown = impact_of(client, make, answers=nova)
         with source.of(client, CONTEXT).everything() as base:
             # As if nova were not read: no host is refused.
-            plan_impact = impact.fits(base, recorded(nova), ServerHosts(), CONTEXT)
+            plan_impact = impact.fits(
+                base, recorded(nova), ServerHosts(), CONTEXT, SchedulerOptions()
+            )
     hosts = {item.name: item.before.hosts for item in plan_impact.flavors if not item.refused}
     for item in shown.flavors:
         if not item.refused:
