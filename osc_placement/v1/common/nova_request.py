@@ -6,6 +6,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import functools
+import pathlib
 from typing import TYPE_CHECKING, Any
 
 from osc_placement.v1.common import arguments, base, services
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from osc_placement.nova import api
     from osc_placement.scheduling import nova_options
     from osc_placement.workflows.cloud import nova_request, nova_servers
+    from osc_placement.workflows.moving.document import DrainOptions
 
 
 #: The request filters that are off by default: the values of --filter, and nova's options.
@@ -104,14 +106,14 @@ def check(command: base.PlacementCommand, parsed_args: argparse.Namespace) -> No
         command.usage_error(f"argument --availability-zone: needs {parsed_args.request_options}")
 
 
-def scheduler(parsed_args: argparse.Namespace) -> nova_options.SchedulerOptions:
+def scheduler(chosen: argparse.Namespace | DrainOptions) -> nova_options.SchedulerOptions:
     """The options of nova's scheduler. Errors: PlacementError for an invalid nova.conf."""
     from osc_placement.scheduling import nova_options
 
-    on: dict[str, Any] = {FILTERS[name]: True for name in parsed_args.filters}
-    options = nova_options.SchedulerOptions(release=parsed_args.nova_release)
-    if parsed_args.nova_conf is not None:
-        options = nova_options.read_nova_conf(parsed_args.nova_conf, options)
+    on: dict[str, Any] = {FILTERS[name]: True for name in chosen.filters}
+    options = nova_options.SchedulerOptions(release=chosen.nova_release)
+    if chosen.nova_conf:
+        options = nova_options.read_nova_conf(pathlib.Path(chosen.nova_conf), options)
     return dataclasses.replace(options, **on)
 
 

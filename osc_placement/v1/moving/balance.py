@@ -95,8 +95,8 @@ openstack placement capacity balance --class MEMORY_MB --max-moves 20 \\
     def _planned(self, parsed_args: argparse.Namespace) -> balance_plan.BalancePlan:
         from osc_placement.workflows.moving import balance_plan, evenness, flavor_queries, planner
 
-        scheduler = nova_request.scheduler(parsed_args)
-        cloud = shown.connected(self, scheduler)
+        options = shown.move_options(parsed_args)
+        cloud = shown.connected(self, nova_request.scheduler(options))
         hosts, aggregates = shown.hosts_of(self, parsed_args.aggregate, parsed_args.zone, cloud)
         request = balance_plan.BalanceRequest(
             hosts,
@@ -104,8 +104,8 @@ openstack placement capacity balance --class MEMORY_MB --max-moves 20 \\
             getattr(parsed_args, "class"),
             parsed_args.within,
             parsed_args.max_moves or evenness.NEVER,
-            shown.move_options(parsed_args),
-            flavor_queries.read(cloud.client, cloud.opened, scheduler),
+            options,
+            flavor_queries.read(cloud.client, cloud.opened, cloud.scheduler),
             parsed_args.timeout,
             shown.anew(self, parsed_args),
         )

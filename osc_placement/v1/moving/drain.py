@@ -73,12 +73,14 @@ openstack placement host drain --continue drain.json --verify-empty"""
         self._check_usage(parsed_args)
         path: pathlib.Path | None = getattr(parsed_args, "continue")
         former = None if path is None else document.load(path)
-        cloud = shown.connected(self, nova_request.scheduler(parsed_args), former)
+        # The rules of nova do not count for what is left on a host.
+        options = shown.move_options(parsed_args, None if parsed_args.verify_empty else former)
+        cloud = shown.connected(self, nova_request.scheduler(options), former)
         if parsed_args.verify_empty:
             again = former.command_to_continue(path) if former and path else ""
             fields = self._verified(parsed_args.hosts, former, again, cloud)
         else:
-            drain = self._planned(parsed_args, former, cloud)
+            drain = self._planned(parsed_args, options, former, cloud)
             fields = self._shown(parsed_args, drain, cloud)
             if former is not None:
                 fields = self._followed(former, drain) | fields
@@ -128,19 +130,19 @@ openstack placement host drain --continue drain.json --verify-empty"""
     def _planned(
         self,
         parsed_args: argparse.Namespace,
+        options: document.DrainOptions,
         former: document.MovePlan | None,
         cloud: shown.MoveServices,
     ) -> plan.Drain:
         """The plan."""
-        from osc_placement.workflows.moving import document, flavor_queries, plan, planner
+        from osc_placement.workflows.moving import flavor_queries, plan, planner
 
-        before = document.DrainOptions() if former is None else former.options
         named, aggregates = shown.hosts_of(self, parsed_args.aggregate, parsed_args.zone, cloud)
         goal = plan.DrainRequest(
             [*parsed_args.hosts, *named] if former is None else former.nodes,
             aggregates,
-            before.merged(shown.move_options(parsed_args)),
-            flavor_queries.read(cloud.client, cloud.opened, nova_request.scheduler(parsed_args)),
+            options,
+            flavor_queries.read(cloud.client, cloud.opened, cloud.scheduler),
             former,
             parsed_args.timeout,
         )

@@ -86,7 +86,8 @@ openstack placement host roll --continue roll.json --next \\
         self._check_usage(parsed_args, path)
         former = None if path is None else document.load(path)
         record = roll_gate.RebootRecord() if path is None else roll_gate.read(path)
-        cloud = shown.connected(self, nova_request.scheduler(parsed_args), former)
+        options = shown.move_options(parsed_args, None if parsed_args.verify_back else former)
+        cloud = shown.connected(self, nova_request.scheduler(options), former)
         if parsed_args.verify_back and former is not None:
             skipped = [*former.legs.skipped, *parsed_args.skip]
             with self.reading() as context:
@@ -95,7 +96,7 @@ openstack placement host roll --continue roll.json --next \\
         else:
             if path is not None:
                 roll_gate.check_rest(path)
-            fields = self._planned(parsed_args, former, record, cloud)
+            fields = self._planned(parsed_args, options, former, record, cloud)
         return tuple(fields), tuple(fields.values())
 
     def _check_usage(self, parsed_args: argparse.Namespace, path: pathlib.Path | None) -> None:
@@ -123,6 +124,7 @@ openstack placement host roll --continue roll.json --next \\
     def _planned(
         self,
         parsed_args: argparse.Namespace,
+        options: document.DrainOptions,
         former: document.MovePlan | None,
         record: roll_gate.RebootRecord,
         cloud: shown.MoveServices,
@@ -130,20 +132,19 @@ openstack placement host roll --continue roll.json --next \\
         """The plan and its files; or why the next leg must wait."""
         from osc_placement.nova.api import host_aggregates
         from osc_placement.workflows.cloud import named_aggregates
-        from osc_placement.workflows.moving import document, flavor_queries, planner, roll_plan
+        from osc_placement.workflows.moving import flavor_queries, planner, roll_plan
 
         selection = _asked(parsed_args, former)
         hosts, aggregates = shown.hosts_of(self, selection.aggregates, selection.zone, cloud)
         listed = host_aggregates(cloud.opened)
         zones = named_aggregates.zones_of_hosts(listed, cloud.nova.compute)
-        before = document.DrainOptions() if former is None else former.options
         request = roll_plan.RollRequest(
             hosts,
             aggregates,
             selection,
-            before.merged(shown.move_options(parsed_args)),
+            options,
             zones,
-            flavor_queries.read(cloud.client, cloud.opened, nova_request.scheduler(parsed_args)),
+            flavor_queries.read(cloud.client, cloud.opened, cloud.scheduler),
             former,
             record,
             parsed_args.timeout,

@@ -27,6 +27,7 @@ class MoveServices(NamedTuple):
     client: api.Client
     opened: Nova
     nova: nova_servers.NovaReader
+    scheduler: SchedulerOptions
 
 
 def connected(
@@ -42,7 +43,8 @@ def connected(
     if former is not None:
         former.check_target(client.target)
     opened = services.NovaServices(command).nova
-    return MoveServices(client, opened, nova_request.reader_of(command, scheduler, opened))
+    reader = nova_request.reader_of(command, scheduler, opened)
+    return MoveServices(client, opened, reader, scheduler)
 
 
 def add_hosts(parser: argparse.ArgumentParser) -> None:
@@ -137,11 +139,13 @@ def add_move_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def move_options(parsed_args: argparse.Namespace) -> document.DrainOptions:
-    """What ``add_move_options`` asks for now."""
+def move_options(
+    parsed_args: argparse.Namespace, former: document.MovePlan | None = None
+) -> document.DrainOptions:
+    """What the plan that is continued, and the command line ask for."""
     from osc_placement.workflows.moving import document
 
-    return document.DrainOptions(
+    options = document.DrainOptions(
         parsed_args.parallel or 0,
         tuple(parsed_args.avoid),
         only_live=parsed_args.only_live,
@@ -149,7 +153,11 @@ def move_options(parsed_args: argparse.Namespace) -> document.DrainOptions:
         excluded=tuple(getattr(parsed_args, "except")),
         cold=tuple(parsed_args.cold),
         per_source=parsed_args.limit_per_source or 0,
+        nova_conf=str(parsed_args.nova_conf.resolve()) if parsed_args.nova_conf else "",
+        nova_release=parsed_args.nova_release,
+        filters=tuple(parsed_args.filters),
     )
+    return options if former is None else former.options.merged(options)
 
 
 def add_plan_options(parser: argparse.ArgumentParser) -> None:

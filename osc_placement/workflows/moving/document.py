@@ -77,7 +77,8 @@ class DrainOptions(forms.JsonObject):
 
     ``keep`` is the number of hosts that may fail after the plan. ``excluded`` are servers that
     stay, ``cold`` those that move cold whatever ``only_live`` says (names or UUIDs). ``per_source``
-    is the most steps of a wave from one host, 0 without a limit.
+    is the most steps of a wave from one host, 0 without a limit. ``nova_conf`` (a path),
+    ``nova_release`` and ``filters`` say which rules nova has, as far as they were given.
     """
 
     parallel: int = 0
@@ -87,6 +88,9 @@ class DrainOptions(forms.JsonObject):
     excluded: tuple[str, ...] = ()
     cold: tuple[str, ...] = ()
     per_source: int = 0
+    nova_conf: str = ""
+    nova_release: int | None = None
+    filters: tuple[str, ...] = ()
 
     def merged(self, given_now: DrainOptions) -> DrainOptions:
         """These options with those that are given now: lists grow, numbers are replaced."""

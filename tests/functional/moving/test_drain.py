@@ -19,6 +19,7 @@ from tests.support.rows import Row, State, hosts, table
 DRAIN = "placement host drain"
 CONTINUE = f"{DRAIN} --continue plan.json"
 HOSTS = ("old", "new", "last")
+NODES = "GET /v2.1/os-hypervisors/detail"
 S0, S1, S2, S3 = (uuid_of(f"s{number}") for number in range(4))
 DOWN = {"state": "down"}
 STOPPED, REBOOTING = {"vm_state": "stopped"}, {"task_state": "rebooting"}
@@ -39,6 +40,13 @@ def hypervisors(made: testing.Cloud | None = None, **versions: int) -> State:
         version = versions[node["hypervisor_hostname"]]
         node |= {"hypervisor_type": "QEMU", "hypervisor_version": version}
     return State(made)
+
+
+def counted(made: testing.Cloud, **servers: int) -> testing.Cloud:
+    """A cloud whose nova shows the number of servers of each host."""
+    for node in made.nova()[NODES]["hypervisors"]:
+        node["running_vms"] = servers[node["hypervisor_hostname"]]
+    return made
 
 
 def live_and_cold() -> testing.Cloud:
@@ -67,8 +75,16 @@ def on_two_hosts() -> testing.Cloud:
 
 
 PLAN = [f"{DRAIN} old --plan-out plan.json"]
-NODES = "GET /v2.1/os-hypervisors/detail"
 PLANNED = State(live_and_cold(), before=[f"{PLAN[0]} --parallel 2"])
+#: Nova.conf: at most one server on a host; no other one fits on ``new`` then.
+ONE_EACH = State(
+    counted(cloud().guest("s0", "old", 3).guest("s1", "new", 3), old=1, new=1, last=0),
+    files={
+        "nova.conf": "[filter_scheduler]\nenabled_filters = NumInstancesFilter\n"
+        "max_instances_per_host = 1\n"
+    },
+    before=[f"{PLAN[0]} --nova-conf nova.conf"],
+)
 BY_SCRIPT = {"status": "disabled", "disabled_reason": "drain"}
 FOLLOWED = State(cloud(old=BY_SCRIPT).guest("s0", "last", 3), first=State(both_live(), before=PLAN))
 
@@ -111,6 +127,8 @@ STATES = {
     "narrowed": PLANNED._replace(
         before=[*PLANNED.before, f"{CONTINUE} --avoid last --plan-out plan.json"]
     ),
+    "one on a host": ONE_EACH,
+    "without nova.conf": ONE_EACH._replace(change=pathlib.Path("nova.conf").unlink),
     "full": State(each_has_one(4, 4, 4)),
     "full, planned": State(each_has_one(4, 4, 4), before=[f"{PLAN[0]} --keep 1"]),
     "rebooting": State(
@@ -199,6 +217,10 @@ TABLE = [
     Row(f"{CONTINUE} --avoid nova-new", "narrowed", 3, {"moves": [], "blocked": [{}, {}]}),
     Row(f"{CONTINUE} --avoid gone", "narrowed", 1, "gone"),
     Row(f"{CONTINUE} --keep 2", "narrowed", 1, "--keep 2: there"),
+    Row(CONTINUE, "one on a host", 0, {"moves": to("last")}),
+    Row(f"{CONTINUE} --avoid last", "one on a host", 3, {"blocked": [{"server": S0}]}),
+    Row(CONTINUE, "without nova.conf", 1, "nova.conf"),
+    Row(f"{CONTINUE} --verify-empty", "without nova.conf", 3, {"left": [{}, {}]}),
     Row(f"{DRAIN} --aggregate rack --parallel 4", "two on each", 0,
         {"hosts": ["nova-old", "nova-new"],
          "moves": [{"server": S1, "wave": 1}, {"server": S3, "wave": 1},

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import pathlib
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -80,6 +81,11 @@ STATES = {
     # In the second leg, the server has moved and the script was killed.
     "killed": later(DONE, on=ON | {"a": "four"}, services={"one": BY_SCRIPT}),
     "running": later(DONE)._replace(change=run_a_script),
+    "without nova.conf": cloud()._replace(
+        before=[f"{PLAN} --nova-conf nova.conf"],
+        files={"nova.conf": "[DEFAULT]\n"},
+        change=pathlib.Path("nova.conf").unlink,
+    ),
     "not back": later(REBOOTED, services={"four": {"state": "down"}}),
     "went on without": cloud(services={"four": {"state": "down"}})._replace(
         before=[f"{CONTINUE} --skip nova-four --plan-out roll.json"], first=later(REBOOTED)
@@ -194,6 +200,7 @@ REFUSED = [
     Row(f"{ROLL} --zone north", "zones", 1, "no host in an availability zone 'north'"),
     Row(f"{ROLL} --all --skip nothing", "cloud", 1, "nothing"),
     Row(CONTINUE, "running", 1, "a script of roll.json runs, or a reboot that it began: wait"),
+    Row(CONTINUE, "without nova.conf", 1, "nova.conf"),
     Row(f"{ROLL} --continue nothing.json", "cloud", 1, "nothing.json cannot be read"),
 ]
 # fmt: on
