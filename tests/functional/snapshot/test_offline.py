@@ -189,6 +189,17 @@ def test_a_database_of_another_release_is_refused(
     assert "it has the schema b4ed3a175331, and this openstack-placement needs" in ended.stderr
 
 
+def test_the_configuration_of_a_service_behind_keystone_needs_no_keystone(
+    target: targets.OfflinePlacement, tmp_path: pathlib.Path
+) -> None:
+    path = placement.configure(tmp_path, "default")
+    placement.create_tables(path)
+    path.write_text(path.read_text().replace("auth_strategy = noauth2", "auth_strategy = keystone"))
+    assert "keystone" in path.read_text()
+    ended = forked.run(["--os-placement-config", str(path), *LIST.split()], tmp_path)
+    assert ended.code == 0, ended.stderr
+
+
 def test_a_process_has_one_configuration(
     target: targets.OfflinePlacement, tmp_path: pathlib.Path
 ) -> None:
