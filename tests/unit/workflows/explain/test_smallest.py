@@ -160,6 +160,20 @@ def test_the_smallest_changes_of_a_request_are_all_listed_with_the_largest_amoun
             assert given_up(own, lowered) == pytest.approx(least), (lowered, choices)
 
 
+@pytest.mark.seeds(25, long=400)
+def test_the_answer_for_a_host_is_the_same_whichever_hosts_were_asked_before(seed: int) -> None:
+    """Hosts that are alike are searched once: the amounts that they accept must be alike too."""
+    draw = random.Random(f"alike {seed}")
+    base = clouds.cloud(*(draw_provider(draw, f"h{at}", "", CLASSES[:1]) for at in range(8)))
+    query = clouds.query(clouds.group(VCPU=draw.randint(2, 9)))
+    order = constraint.constraints_of(query)
+    together = Relaxations(base, query, order)
+    for root in roots_of(base):
+        alone = Relaxations(base, query, order)
+        assert together.smallest(root) == alone.smallest(root)
+        assert together.step(root) == alone.step(root)
+
+
 def single_steps(
     base: state.CloudState, root: str, query: candidate.CandidateQuery
 ) -> Iterator[Step]:
