@@ -11,9 +11,7 @@ of the test module. Expected is the answer in JSON, or texts::
         Row("placement host check three", "two hosts", 1, "No resource provider"),
     ]
 
-    @table(TABLE)
-    def test_host_check(row: Row, openstack: OpenStack) -> None:
-        row.check(openstack, STATES)
+    test_host_check = checked(TABLE, STATES)
 
 A mapping is an object with at least these fields; rows that have a section are ``{section: rows}``.
 A list has as many items in this order, and ``[..., item]`` has this one among others. A tuple is
@@ -138,10 +136,17 @@ class Row(NamedTuple):
             assert sorted(outcome.stdout.splitlines()) == sorted(self.shows), outcome
 
 
-def table(rows: Sequence[Row]) -> pytest.MarkDecorator:
-    """Run a test with each ``row``."""
+def checked(
+    rows: Sequence[Row], states: Mapping[str, State | testing.Cloud]
+) -> Callable[[Row, OpenStack], None]:
+    """A test that checks each row."""
     ids = [f"{lines_of(row.line)[-1]} [{row.state}]" for row in rows]
-    return pytest.mark.parametrize("row", rows, ids=ids)
+
+    @pytest.mark.parametrize("row", rows, ids=ids)
+    def test(row: Row, openstack: OpenStack) -> None:
+        row.check(openstack, states)
+
+    return test
 
 
 def lines_of(text: str) -> list[str]:

@@ -7,7 +7,7 @@ import json
 
 from tests.support import versions
 from tests.support.peer import fixtures, shell
-from tests.support.rows import Row, State, table
+from tests.support.rows import Row, State, checked
 
 SAMPLE, SHARE = "12-hosts", "nfs-share"
 AGGREGATE = "04223a25-417d-580c-a706-c4cd6aa4087d"
@@ -83,10 +83,7 @@ TABLE = [
                              ("--os-placement-api-version 1.37", "1.37", "consumers"))),
 ]  # fmt: skip
 
-
-@table(TABLE)
-def test_a_command_shows_what_its_row_says(openstack: shell.OpenStack, row: Row) -> None:
-    row.check(openstack, STATES)
+test_a_command_shows_what_its_row_says = checked(TABLE, STATES)
 
 
 @fixtures.ON_ONE_TARGET

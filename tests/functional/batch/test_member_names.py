@@ -3,8 +3,7 @@
 
 from __future__ import annotations
 
-from tests.support.peer import shell
-from tests.support.rows import Absent, Row, table
+from tests.support.rows import Absent, Row, checked
 
 AZ1 = "be4a925b-4188-574d-b068-b52328ddc496"
 TOLD = "az1 has 6 hosts in nova, 1 of them in Placement: 'openstack placement aggregate mirror"
@@ -42,7 +41,4 @@ TABLE = [
     ),
 ]
 
-
-@table(TABLE)
-def test_a_name_means_the_hosts_in_nova(openstack: shell.OpenStack, row: Row) -> None:
-    row.check(openstack, {})
+test_a_name_means_the_hosts_in_nova = checked(TABLE, {})

@@ -8,7 +8,7 @@ import pytest
 from osc_placement import testing
 from osc_placement.testing import uuid_of
 from tests.support.peer import fixtures, shell
-from tests.support.rows import Row, State, one_line, table
+from tests.support.rows import Row, State, checked, one_line
 
 MIRROR = "placement aggregate mirror"
 RUN = f"{MIRROR} --allow recorded-nova"
@@ -82,10 +82,7 @@ TABLE = [
     Row(MIRROR, "without nova", 1, "nova"),
 ]  # fmt: skip
 
-
-@table(TABLE)
-def test_a_command_shows_what_its_row_says(openstack: shell.OpenStack, row: Row) -> None:
-    row.check(openstack, STATES)
+test_a_command_shows_what_its_row_says = checked(TABLE, STATES)
 
 
 @pytest.mark.parametrize(

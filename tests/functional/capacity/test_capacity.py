@@ -15,7 +15,7 @@ from osc_placement.workflows.capacity import count
 from tests.support.candidates import clouds, comparison, random_queries
 from tests.support.peer import fixtures, target as targets
 from tests.support.peer.shell import OpenStack
-from tests.support.rows import Row, State, hosts as compute_hosts, table
+from tests.support.rows import Row, State, checked, hosts as compute_hosts
 
 SHOW = "placement capacity show"
 REQUEST = f"{SHOW} --resource VCPU=2 --resource DISK_GB=10"
@@ -159,15 +159,9 @@ def test_the_last_sentence_is_the_answer_of_keep(openstack: OpenStack) -> None:
     assert "may fail" not in by_part.messages
 
 
-@table(TABLE)
-def test_capacity_show(row: Row, openstack: OpenStack) -> None:
-    row.check(openstack, STATES)
+test_capacity_show = checked(TABLE, STATES)
 
-
-@fixtures.ON_ONE_TARGET
-@table(WRONG)
-def test_a_wrong_option_is_named(row: Row, openstack: OpenStack) -> None:
-    row.check(openstack, STATES)
+test_a_wrong_option_is_named = fixtures.ON_ONE_TARGET(checked(WRONG, STATES))
 
 
 def claim_all(target: targets.Target, query: str) -> int:

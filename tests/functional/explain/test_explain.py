@@ -18,7 +18,7 @@ from osc_placement.workflows.explain import changes, commands as explain_command
 from tests.support.candidates import clouds, comparison, explained, random_queries
 from tests.support.peer import fixtures, target as targets
 from tests.support.peer.shell import OpenStack
-from tests.support.rows import Absent, Row, State, table
+from tests.support.rows import Absent, Row, State, checked
 
 EXPLAIN = "allocation candidate explain"
 AVX, RACK = "HW_CPU_X86_AVX", uuid_of("rack")
@@ -75,16 +75,9 @@ ON_ONE_TARGET = [
 ]
 # fmt: on
 
+test_allocation_candidate_explain = checked(TABLE, STATES)
 
-@table(TABLE)
-def test_allocation_candidate_explain(row: Row, openstack: OpenStack) -> None:
-    row.check(openstack, STATES)
-
-
-@fixtures.ON_ONE_TARGET
-@table(ON_ONE_TARGET)
-def test_explain_of_groups_and_children(row: Row, openstack: OpenStack) -> None:
-    row.check(openstack, STATES)
+test_explain_of_groups_and_children = fixtures.ON_ONE_TARGET(checked(ON_ONE_TARGET, STATES))
 
 
 class RandomCloud:

@@ -14,7 +14,7 @@ from osc_placement.testing.cloud import uuid_of
 from osc_placement.workflows.cloud import server_moves
 from tests.support.peer import fixtures
 from tests.support.peer.shell import OpenStack
-from tests.support.rows import Row, State, table
+from tests.support.rows import Row, State, checked
 
 EXPLAIN = "allocation candidate explain"
 SERVER, OTHER, DELETED, MIGRATION = (uuid_of(name) for name in ("web", "db", "deleted", "move"))
@@ -205,21 +205,18 @@ USAGE = [
 ]
 # fmt: on
 
-
-@table(TABLE)
-def test_explain_moves(row: Row, openstack: OpenStack) -> None:
-    row.check(openstack, STATES)
+test_explain_moves = checked(TABLE, STATES)
 
 
-@fixtures.ON_ONE_TARGET
-@table(
-    [
-        *(Row(f"{OF} --for {move}", state, 1, text) for move, state, text in REFUSED),
-        *(Row(line, "no room", 2, text) for line, text in USAGE),
-    ]
+test_a_move_that_nova_refuses_is_an_error = fixtures.ON_ONE_TARGET(
+    checked(
+        [
+            *(Row(f"{OF} --for {move}", state, 1, text) for move, state, text in REFUSED),
+            *(Row(line, "no room", 2, text) for line, text in USAGE),
+        ],
+        STATES,
+    )
 )
-def test_a_move_that_nova_refuses_is_an_error(row: Row, openstack: OpenStack) -> None:
-    row.check(openstack, STATES)
 
 
 @pytest.mark.parametrize("kind", server_moves.TABLE)

@@ -11,7 +11,7 @@ from typing import Any
 from osc_placement import testing
 from osc_placement.testing.cloud import uuid_of
 from tests.support.peer.shell import OpenStack
-from tests.support.rows import Absent, Row, State, hosts, table
+from tests.support.rows import Absent, Row, State, checked, hosts
 
 SERVER = uuid_of("web")
 OF = f"allocation candidate explain --server {SERVER}"
@@ -303,12 +303,7 @@ TABLE = [
 ]
 # fmt: on
 
-
-@table(TABLE)
-def test_a_failure_that_happened_is_told_before_the_answer_about_now(
-    openstack: OpenStack, row: Row
-) -> None:
-    row.check(openstack, STATES)
+test_a_failure_that_happened_is_told_before_the_answer_about_now = checked(TABLE, STATES)
 
 
 def test_a_log_may_be_compressed(openstack: OpenStack) -> None:
@@ -386,7 +381,4 @@ OF_SINCE = [
 ]
 # fmt: on
 
-
-@table(OF_SINCE)
-def test_what_changed_since_a_snapshot(openstack: OpenStack, row: Row) -> None:
-    row.check(openstack, SINCE)
+test_what_changed_since_a_snapshot = checked(OF_SINCE, SINCE)

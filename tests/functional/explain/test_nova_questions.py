@@ -14,7 +14,7 @@ from osc_placement.testing import nova as nova_kit
 from osc_placement.testing.cloud import uuid_of
 from tests.support.peer import fixtures
 from tests.support.peer.shell import OpenStack
-from tests.support.rows import Absent, Row, State, one_line, table
+from tests.support.rows import Absent, Row, State, checked, one_line
 
 EXPLAIN, LIST = "allocation candidate explain", "allocation candidate list"
 AUDIT, SHOW = "placement flavor audit", "placement capacity show"
@@ -477,15 +477,11 @@ OWNERS = [
 ]
 # fmt: on
 
+test_a_question_about_novas_request = checked(
+    [*SERVERS_AND_FLAVORS, *OUT_OF_SERVICE, *NOT_CHECKED, *NAMES], STATES
+)
 
-@table([*SERVERS_AND_FLAVORS, *OUT_OF_SERVICE, *NOT_CHECKED, *NAMES])
-def test_a_question_about_novas_request(row: Row, openstack: OpenStack) -> None:
-    row.check(openstack, STATES)
-
-
-@table([*UNKNOWN_NAMES, *AUDITS, *OWNERS])
-def test_a_question_about_flavors(row: Row, openstack: OpenStack) -> None:
-    row.check(openstack, STATES)
+test_a_question_about_flavors = checked([*UNKNOWN_NAMES, *AUDITS, *OWNERS], STATES)
 
 
 @fixtures.ON_ONE_TARGET

@@ -15,7 +15,7 @@ from osc_placement.scheduling import nova_options
 from osc_placement.testing import uuid_of
 from tests.support.peer import fixtures
 from tests.support.peer.shell import OpenStack
-from tests.support.rows import Row, State, table
+from tests.support.rows import Row, State, checked
 
 CHECK = "placement upgrade check"
 TRAITS = ["COMPUTE_SECURITY_TPM_2_0", "COMPUTE_SECURITY_TPM_TIS"]
@@ -179,16 +179,9 @@ VALUES: Mapping[tuple[str, str], Mapping[str, str]] = {
 }  # fmt: skip
 BAD_VALUES = [(*option, *value) for option, values in VALUES.items() for value in values.items()]
 
+test_the_worst_result_is_the_exit_code = checked(TABLE, STATES)
 
-@table(TABLE)
-def test_the_worst_result_is_the_exit_code(row: Row, openstack: OpenStack) -> None:
-    row.check(openstack, STATES)
-
-
-@fixtures.ON_ONE_TARGET
-@table(REFUSED)
-def test_a_step_that_is_none_is_an_error(row: Row, openstack: OpenStack) -> None:
-    row.check(openstack, STATES)
+test_a_step_that_is_none_is_an_error = fixtures.ON_ONE_TARGET(checked(REFUSED, STATES))
 
 
 @fixtures.ON_ONE_TARGET

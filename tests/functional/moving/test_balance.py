@@ -16,7 +16,7 @@ from osc_placement.testing import nova
 from osc_placement.testing.cloud import uuid_of
 from tests.support.peer import fixtures
 from tests.support.peer.shell import OpenStack
-from tests.support.rows import Row, State, hosts, table
+from tests.support.rows import Row, State, checked, hosts
 
 BALANCE = "placement capacity balance"
 SERVERS = {"a": 3, "b": 2, "c": 1, "half": 3, "large": 6}
@@ -122,16 +122,9 @@ REFUSED = [
 ]
 # fmt: on
 
+test_balance = checked(TABLE, STATES)
 
-@table(TABLE)
-def test_balance(row: Row, openstack: OpenStack) -> None:
-    row.check(openstack, STATES)
-
-
-@fixtures.ON_ONE_TARGET
-@table(REFUSED)
-def test_a_bad_input_is_named(row: Row, openstack: OpenStack) -> None:
-    row.check(openstack, STATES)
+test_a_bad_input_is_named = fixtures.ON_ONE_TARGET(checked(REFUSED, STATES))
 
 
 @fixtures.ON_ONE_TARGET

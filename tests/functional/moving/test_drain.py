@@ -14,7 +14,7 @@ from osc_placement.testing.cloud import uuid_of
 from osc_placement.workflows.moving import document
 from tests.support.peer import fixtures
 from tests.support.peer.shell import OpenStack
-from tests.support.rows import Row, State, hosts, table
+from tests.support.rows import Row, State, checked, hosts
 
 DRAIN = "placement host drain"
 CONTINUE = f"{DRAIN} --continue plan.json"
@@ -332,16 +332,9 @@ REFUSED = [
 ]
 # fmt: on
 
+test_host_drain = checked(TABLE, STATES)
 
-@table(TABLE)
-def test_host_drain(row: Row, openstack: OpenStack) -> None:
-    row.check(openstack, STATES)
-
-
-@fixtures.ON_ONE_TARGET
-@table(REFUSED)
-def test_a_bad_input_is_named(row: Row, openstack: OpenStack) -> None:
-    row.check(openstack, STATES)
+test_a_bad_input_is_named = fixtures.ON_ONE_TARGET(checked(REFUSED, STATES))
 
 
 @fixtures.ON_ONE_TARGET

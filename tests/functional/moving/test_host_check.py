@@ -8,8 +8,7 @@ from typing import Any
 from osc_placement import testing
 from osc_placement.testing.cloud import uuid_of
 from tests.support.clouds import compute_services
-from tests.support.peer.shell import OpenStack
-from tests.support.rows import Absent, Row, State, hosts, table
+from tests.support.rows import Absent, Row, State, checked, hosts
 
 CHECK = "placement host check"
 NODES = "GET /v2.1/os-hypervisors/detail"
@@ -203,7 +202,4 @@ TABLE = [
 ]
 # fmt: on
 
-
-@table(TABLE)
-def test_host_check(row: Row, openstack: OpenStack) -> None:
-    row.check(openstack, STATES)
+test_host_check = checked(TABLE, STATES)

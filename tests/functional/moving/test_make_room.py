@@ -5,8 +5,7 @@ from __future__ import annotations
 
 from osc_placement.testing.cloud import uuid_of
 from tests.support.peer import fixtures
-from tests.support.peer.shell import OpenStack
-from tests.support.rows import Row, State, hosts, table
+from tests.support.rows import Row, State, checked, hosts
 
 ROOM = "placement capacity make-room"
 SMALL = uuid_of("small")
@@ -58,13 +57,6 @@ REFUSED = [
 ]
 # fmt: on
 
+test_make_room = checked(TABLE, STATES)
 
-@table(TABLE)
-def test_make_room(row: Row, openstack: OpenStack) -> None:
-    row.check(openstack, STATES)
-
-
-@fixtures.ON_ONE_TARGET
-@table(REFUSED)
-def test_a_bad_input_is_named(row: Row, openstack: OpenStack) -> None:
-    row.check(openstack, STATES)
+test_a_bad_input_is_named = fixtures.ON_ONE_TARGET(checked(REFUSED, STATES))

@@ -8,7 +8,7 @@ from typing import Any
 
 from osc_placement.testing import Cloud, nova, uuid_of
 from tests.support.peer.shell import OpenStack
-from tests.support.rows import Row, State, one_line, table
+from tests.support.rows import Row, State, checked, one_line
 
 RETIRED = "placement host retire --allow recorded-nova"
 RETIRE = f"{RETIRED} old"
@@ -143,10 +143,7 @@ TABLE = [
 ]
 # fmt: on
 
-
-@table(TABLE)
-def test_a_command_shows_what_its_row_says(openstack: OpenStack, row: Row) -> None:
-    row.check(openstack, STATES)
+test_a_command_shows_what_its_row_says = checked(TABLE, STATES)
 
 
 def test_what_nova_left_is_deleted_and_undo_restores_it(openstack: OpenStack) -> None:

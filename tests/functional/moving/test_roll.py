@@ -11,8 +11,7 @@ from typing import Any
 
 from osc_placement import testing
 from tests.support.peer import fixtures
-from tests.support.peer.shell import OpenStack
-from tests.support.rows import Row, State, hosts, table
+from tests.support.rows import Row, State, checked, hosts
 
 ROLL = "placement host roll"
 PLAN = f"{ROLL} --all --plan-out roll.json --script legs"
@@ -205,13 +204,6 @@ REFUSED = [
 ]
 # fmt: on
 
+test_roll = checked(TABLE, STATES)
 
-@table(TABLE)
-def test_roll(row: Row, openstack: OpenStack) -> None:
-    row.check(openstack, STATES)
-
-
-@fixtures.ON_ONE_TARGET
-@table(REFUSED)
-def test_a_bad_input_is_named(row: Row, openstack: OpenStack) -> None:
-    row.check(openstack, STATES)
+test_a_bad_input_is_named = fixtures.ON_ONE_TARGET(checked(REFUSED, STATES))

@@ -7,8 +7,7 @@ from typing import Any
 
 from osc_placement import testing
 from osc_placement.testing.cloud import uuid_of
-from tests.support.peer.shell import OpenStack
-from tests.support.rows import Row, State, hosts, table
+from tests.support.rows import Row, State, checked, hosts
 
 CHECK = "placement server check"
 WEB, TPM = uuid_of("web"), uuid_of("db")
@@ -113,7 +112,4 @@ TABLE = [
 ]
 # fmt: on
 
-
-@table(TABLE)
-def test_a_server_has_nova_s_own_answer_for_each_way(openstack: OpenStack, row: Row) -> None:
-    row.check(openstack, STATES)
+test_a_server_has_nova_s_own_answer_for_each_way = checked(TABLE, STATES)

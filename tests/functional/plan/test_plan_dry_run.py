@@ -14,7 +14,7 @@ from osc_placement.testing.cloud import uuid_of
 from tests.functional.batch.test_undo import AMEND
 from tests.support.peer import fixtures
 from tests.support.peer.shell import OpenStack
-from tests.support.rows import Absent, Row, State, lines_of, table
+from tests.support.rows import Absent, Row, State, checked, lines_of
 
 CLOUD = testing.Cloud().host("one", VCPU=8).host("two", VCPU=8)
 RATIO = f"{AMEND} --all --resource VCPU:allocation_ratio"
@@ -64,16 +64,13 @@ TABLE = [
 ]
 # fmt: on
 
-
-@table(TABLE)
-def test_a_dry_run_reads_the_cloud(row: Row, openstack: OpenStack) -> None:
-    row.check(openstack, STATES)
+test_a_dry_run_reads_the_cloud = checked(TABLE, STATES)
 
 
 SAME = f"{AMEND} one two --resource VCPU:total=8"
 
 
-@table(
+test_only_a_run_that_changed_something_says_how_to_undo_it = checked(
     [
         Row(SAME, "fresh", 0, (), Absent("To undo")),
         Row(f"{RATIO}=3 --dry-run", "fresh", 0, (), Absent("To undo")),
@@ -82,12 +79,9 @@ SAME = f"{AMEND} one two --resource VCPU:total=8"
         Row(f"{UNDO}", "applied", 0, (), Absent("To undo")),
         Row(f"{APPLY} --max-count 1", "planned, and changed", 7, (), "To undo: openstack"),
         Row(f"{RATIO}=3", "fresh", 0, (), "To undo: openstack"),
-    ]
+    ],
+    {**STATES, "fresh": CLOUD},
 )
-def test_only_a_run_that_changed_something_says_how_to_undo_it(
-    row: Row, openstack: OpenStack
-) -> None:
-    row.check(openstack, {**STATES, "fresh": CLOUD})
 
 
 AGGREGATE = uuid_of("aggregate")

@@ -7,7 +7,7 @@ import pytest
 
 from osc_placement.plan import journal
 from tests.support.peer import fixtures, shell
-from tests.support.rows import Absent, Row, State, table
+from tests.support.rows import Absent, Row, State, checked
 
 pytestmark = fixtures.ON_ONE_TARGET
 
@@ -78,10 +78,7 @@ TABLE = [
 ]
 # fmt: on
 
-
-@table(TABLE)
-def test_plan_list(row: Row, openstack: shell.OpenStack) -> None:
-    row.check(openstack, STATES)
+test_plan_list = checked(TABLE, STATES)
 
 
 @pytest.fixture

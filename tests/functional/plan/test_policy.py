@@ -12,7 +12,7 @@ import pytest
 
 from osc_placement import testing
 from tests.support.peer import fixtures, process, shell
-from tests.support.rows import Row, State, table
+from tests.support.rows import Row, State, checked
 
 POLICY = process.ROOT / "doc" / "source" / "user" / "reference" / "policy" / "test_plan.py"
 TRAIT = "resource provider trait add --trait HW_CPU_X86_AVX512F cmp-0009.lab.example.org"
@@ -104,7 +104,4 @@ TABLE = [
 ]
 # fmt: on
 
-
-@table(TABLE)
-def test_plan_show(row: Row, openstack: shell.OpenStack) -> None:
-    row.check(openstack, STATES)
+test_plan_show = checked(TABLE, STATES)

@@ -10,7 +10,7 @@ import pytest
 
 from osc_placement.testing import Cloud
 from tests.support.peer import fixtures, shell
-from tests.support.rows import Row, State, table
+from tests.support.rows import Row, State, checked
 
 SAMPLE = "12-hosts"
 RECORDED = "--os-nova-recording 12-hosts --allow recorded-nova"
@@ -49,26 +49,24 @@ TABLE = [
             resource provider inventory list gpu""", "a gpu", 0, [{"resource_class": "VGPU"}]),
 ]  # fmt: skip
 
-
-@table(TABLE)
-def test_a_command_shows_what_its_row_says(openstack: shell.OpenStack, row: Row) -> None:
-    row.check(openstack, STATES)
+test_a_command_shows_what_its_row_says = checked(TABLE, STATES)
 
 
-@fixtures.ON_ONE_TARGET
-@table(
-    [
-        Row(f"{RUN} --dry-run", SAMPLE, 0, counts(done=False), unchanged=True),
-        Row(f"{RUN} --migration nothing", SAMPLE, 127,
-            "unknown migration nothing: use mirror_host_aggregates, ", unchanged=True),
-        Row(f"{RUN} --max-count 0", SAMPLE, 127, unchanged=True),
-        Row("placement migration list -f value -c migration", SAMPLE, 0, {*EXPECTED, *OTHERS}),
-        Row("placement migration list", SAMPLE, 0,
-            [{"migration": name, "by_default": name in EXPECTED} for name in (*EXPECTED, *OTHERS)]),
-    ]
+test_an_option_or_a_list = fixtures.ON_ONE_TARGET(
+    checked(
+        [
+            Row(f"{RUN} --dry-run", SAMPLE, 0, counts(done=False), unchanged=True),
+            Row(f"{RUN} --migration nothing", SAMPLE, 127,
+                "unknown migration nothing: use mirror_host_aggregates, ", unchanged=True),
+            Row(f"{RUN} --max-count 0", SAMPLE, 127, unchanged=True),
+            Row("placement migration list -f value -c migration", SAMPLE, 0, {*EXPECTED, *OTHERS}),
+            Row("placement migration list", SAMPLE, 0,
+                [{"migration": name, "by_default": name in EXPECTED}
+                 for name in (*EXPECTED, *OTHERS)]),
+        ],
+        STATES,
+    )
 )  # fmt: skip
-def test_an_option_or_a_list(openstack: shell.OpenStack, row: Row) -> None:
-    row.check(openstack, STATES)
 
 
 @fixtures.ON_ONE_TARGET

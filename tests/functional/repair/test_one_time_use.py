@@ -11,7 +11,7 @@ import pytest
 import osc_placement
 from osc_placement.testing import Cloud, uuid_of
 from tests.support.peer import shell, target as targets
-from tests.support.rows import Row, State, table
+from tests.support.rows import Row, State, checked
 
 DEVICE, CLASS, TRAIT = "bm-1", "CUSTOM_BAREMETAL_GOLD", "HW_PCI_ONE_TIME_USE"
 UUID, RACK, SERVER = uuid_of(DEVICE), uuid_of("rack"), uuid_of("server")
@@ -109,10 +109,7 @@ TABLE = [
     Row("resource provider list --name-glob 'bm-*' --unused", "two devices", 0, [{"name": "bm-2"}]),
 ]
 
-
-@table(TABLE)
-def test_a_command_shows_what_its_row_says(openstack: shell.OpenStack, row: Row) -> None:
-    row.check(openstack, STATES)
+test_a_command_shows_what_its_row_says = checked(TABLE, STATES)
 
 
 def test_every_module_that_writes_inventories_has_the_guard() -> None:

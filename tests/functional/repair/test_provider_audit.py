@@ -11,7 +11,7 @@ from osc_placement import testing
 from osc_placement.testing import traffic
 from tests.support import embedded
 from tests.support.peer import fixtures, shell, target as targets
-from tests.support.rows import Absent, Row, State, nova_recording, one_line, table
+from tests.support.rows import Absent, Row, State, checked, nova_recording, one_line
 
 AUDIT = "placement provider audit"
 REPAIR = f"{AUDIT} --repair --allow recorded-nova"
@@ -110,10 +110,7 @@ TABLE = [
         "[pci]device_spec: 'none' is not JSON"),
 ]  # fmt: skip
 
-
-@table(TABLE)
-def test_a_command_shows_what_its_row_says(openstack: shell.OpenStack, row: Row) -> None:
-    row.check(openstack, STATES)
+test_a_command_shows_what_its_row_says = checked(TABLE, STATES)
 
 
 def test_a_stored_repair_is_not_made_for_a_host_that_nova_has_enabled_again(

@@ -11,7 +11,7 @@ from osc_placement import testing
 from osc_placement.testing.cloud import uuid_of
 from tests.support.peer import target as targets
 from tests.support.peer.shell import OpenStack
-from tests.support.rows import Row, State, differences, table
+from tests.support.rows import Row, State, checked, differences
 
 RESHAPE, RECIPE = "placement reshape", "placement recipe"
 A, B = "pci_0000_84_00_0", "pci_0000_85_00_0"
@@ -314,7 +314,4 @@ TABLE = [
 ]
 # fmt: on
 
-
-@table(TABLE)
-def test_reshape(row: Row, openstack: OpenStack) -> None:
-    row.check(openstack, STATES)
+test_reshape = checked(TABLE, STATES)

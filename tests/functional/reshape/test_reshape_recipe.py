@@ -17,8 +17,7 @@ from tests.functional.reshape.test_reshape import (
     B,
 )
 from tests.support.peer import fixtures
-from tests.support.peer.shell import OpenStack
-from tests.support.rows import Row, table
+from tests.support.rows import Row, checked
 
 DEVICES = f"--device {A}=4 --device {B}=4"
 
@@ -68,8 +67,4 @@ TABLE = [
 ]
 # fmt: on
 
-
-@fixtures.ON_ONE_TARGET
-@table(TABLE)
-def test_recipe(row: Row, openstack: OpenStack) -> None:
-    row.check(openstack, STATES)
+test_recipe = fixtures.ON_ONE_TARGET(checked(TABLE, STATES))

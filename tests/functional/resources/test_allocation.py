@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from osc_placement.testing import Cloud, uuid_of
 from tests.support.peer import fixtures, shell
-from tests.support.rows import Absent, Row, table
+from tests.support.rows import Absent, Row, checked
 
 NODE, ONE = uuid_of("node"), uuid_of("one")
 SERVER, OTHER, UNUSED = uuid_of("server"), uuid_of("other server"), uuid_of("nobody")
@@ -123,10 +123,7 @@ TABLE = [
     Row(f"{CONSUMERS} node", "a node", 0, [], says=Absent("Without")),
 ]  # fmt: skip
 
-
-@table(TABLE)
-def test_a_command_shows_what_its_row_says(openstack: shell.OpenStack, row: Row) -> None:
-    row.check(openstack, STATES)
+test_a_command_shows_what_its_row_says = checked(TABLE, STATES)
 
 
 @fixtures.ON_ONE_TARGET

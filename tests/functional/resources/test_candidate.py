@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 from osc_placement.testing import Cloud, uuid_of
-from tests.support.peer import shell
-from tests.support.rows import Row, table
+from tests.support.rows import Row, checked
 
 BIG, NIC, SMALL = uuid_of("big"), uuid_of("nic"), uuid_of("small")
 #: Aggregates: ``RACK`` of all hosts, ``ROW`` of the small one.
@@ -90,7 +89,4 @@ TABLE = [
                               ("resource provider list --name small", "uuid"))),
 ]  # fmt: skip
 
-
-@table(TABLE)
-def test_a_command_shows_what_its_row_says(openstack: shell.OpenStack, row: Row) -> None:
-    row.check(openstack, STATES)
+test_a_command_shows_what_its_row_says = checked(TABLE, STATES)

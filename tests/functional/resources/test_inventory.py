@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 from osc_placement.testing import Cloud, uuid_of
-from tests.support.peer import shell
-from tests.support.rows import Row, table
+from tests.support.rows import Row, checked
 
 RACK = uuid_of("rack")
 TWO, ONE = uuid_of("two"), uuid_of("one")
@@ -87,7 +86,4 @@ TABLE = [
         "requires at least version 1.38"),
 ]  # fmt: skip
 
-
-@table(TABLE)
-def test_a_command_shows_what_its_row_says(openstack: shell.OpenStack, row: Row) -> None:
-    row.check(openstack, STATES)
+test_a_command_shows_what_its_row_says = checked(TABLE, STATES)

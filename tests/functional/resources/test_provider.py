@@ -4,8 +4,7 @@
 from __future__ import annotations
 
 from osc_placement.testing import Cloud, uuid_of
-from tests.support.peer import shell
-from tests.support.rows import Absent, Row, State, table
+from tests.support.rows import Absent, Row, State, checked
 
 RACK, UNUSED, SERVER = uuid_of("rack"), uuid_of("nobody"), uuid_of("server")
 ONE, TWO, CHILD, ROOT, NUMA = map(uuid_of, ("one", "two", "child", "root", "numa0"))
@@ -124,7 +123,4 @@ TABLE = [
     Row("resource provider show one -f shell", "two nodes", 0, ('name="one"', 'generation="')),
 ]  # fmt: skip
 
-
-@table(TABLE)
-def test_a_command_shows_what_its_row_says(openstack: shell.OpenStack, row: Row) -> None:
-    row.check(openstack, STATES)
+test_a_command_shows_what_its_row_says = checked(TABLE, STATES)
