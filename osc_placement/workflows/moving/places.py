@@ -335,7 +335,8 @@ class Moves:
         free = self.free(stopped, moved)
         requests: dict[str, Hashable] = {}
         by_kind: dict[Hashable, Sequence[placing.Option]] = {}
-        for server in moved:
+        # The answer does not depend on the order in which nova lists servers.
+        for server in sorted(moved, key=lambda server: server.key):
             kind = (self._options[server.kind].alike, server.together)
             requests[server.key] = kind
             if kind not in by_kind:
@@ -348,10 +349,9 @@ class Moves:
         for option in taken:
             for slot, amount in option.amounts.items():
                 free[slot] -= amount
-        # The answer does not depend on the order in which nova lists servers.
         kinds = {kind: at for at, kind in enumerate(dict.fromkeys(requests.values()))}
         return placing.Problem(
-            dict(sorted(requests.items(), key=lambda item: (kinds[item[1]], item[0]))),
+            dict(sorted(requests.items(), key=lambda item: kinds[item[1]])),
             {kind: placing.fullest_first(options, free) for kind, options in by_kind.items()},
             free,
         )

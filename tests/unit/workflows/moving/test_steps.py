@@ -61,6 +61,21 @@ def test_all_servers_move_exactly_if_some_order_moves_them_under_all_conditions(
     check(draw, *drains.draw_with_nova(draw))
 
 
+def test_an_answer_does_not_depend_on_the_order_in_which_nova_lists_servers() -> None:
+    # In two of these clouds it did.
+    for seed in (159, 773, *range(40)):
+        draw = random.Random(f"order {seed}")
+        base = drains.draw_cloud(draw, draw.choice(drains.SHAPES))
+        listed, hosts = drains.placed(base), hosts_of(base)
+        stopped = draw.sample(hosts, draw.randint(1, len(hosts)))
+        answers = [
+            (moves.place(stopped), steps.schedule(moves, stopped, waiting, drains.Pack()).steps)
+            for order in (listed, draw.sample(listed, len(listed)))
+            if (moves := drains.moves_of(base, order)) and (waiting := moves.servers_on(stopped))
+        ]
+        assert answers[:1] == answers[1:]
+
+
 def test_the_order_of_moves_between_shared_pools_is_found() -> None:
     answers = []
     for seed in range(150):
