@@ -28,13 +28,14 @@ class Answer:
 
 
 class Connection:
-    """Like the SDK's: ``network.request`` returns a response or raises."""
+    """Like the SDK's: ``network.request`` returns a response or raises, and keeps the headers."""
 
     def __init__(self, outcome: Answer | Exception) -> None:
         self.network = self
         self._outcome = outcome
 
     def request(self, path: str, method: str, **options: Any) -> Answer:
+        self.headers = options.get("headers")
         if isinstance(self._outcome, Exception):
             raise self._outcome
         return self._outcome
@@ -86,6 +87,17 @@ def test_lost_and_refused_requests_have_different_errors(
         call(api.SessionNeutron(Connection(outcome)))
     assert type(caught.value) is expected
     assert "neutron" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("revision", "headers"), [(3, {"If-Match": "revision_number=3"}), (None, {})]
+)
+def test_neutron_refuses_a_write_after_another_change(
+    revision: int | None, headers: dict[str, str]
+) -> None:
+    connection = Connection(Answer(200, {"port": {}}))
+    api.SessionNeutron(connection).write(PATH, {"port": {}}, revision)
+    assert connection.headers == headers
 
 
 def test_a_refusal_of_neutron_shows_its_message_alone() -> None:

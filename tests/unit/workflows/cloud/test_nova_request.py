@@ -34,10 +34,10 @@ class Glance:
         raise flavors.GlanceRefused(self._status, "no", url=path)
 
 
-def recorded() -> api.RecordedNova:
-    """Nova with a server from an image."""
-    size = {"vcpus": 2, "ram": 16, "flavor": "small"}
-    place = {"host": "h", "node": "h", "image": {"id": IMAGE}}
+def recorded(image: Any = None) -> api.RecordedNova:
+    """Nova with a server, from an image unless another value is given."""
+    size = {"vcpus": 2, "ram": 16, "disk": 10, "flavor": "small"}
+    place = {"host": "h", "node": "h", "image": {"id": IMAGE} if image is None else image}
     server = kit.server(SERVER, name="web", project="p", user="u", **size, **place)
     del server["pinned_availability_zone"]
     answers = {
@@ -46,6 +46,16 @@ def recorded() -> api.RecordedNova:
         "GET /v2.0/ports": {"ports": []},
     }
     return api.RecordedNova(answers, "nova")
+
+
+def opened(nova: api.RecordedNova, status: int = 404) -> nova_request.RequestServices:
+    """The services of this nova; glance answers with ``status``."""
+    return nova_request.RequestServices(
+        nova,
+        lambda: neutron_api.RecordedNeutron(nova.recorded, nova.source),
+        lambda: Glance(status),
+        lambda _: frozenset(),
+    )
 
 
 @pytest.mark.parametrize(
@@ -57,21 +67,24 @@ def recorded() -> api.RecordedNova:
 )
 def test_a_server_without_its_image_has_a_request_with_doubts(status: int, unknown: str) -> None:
     nova = recorded()
-    services = nova_request.RequestServices(
-        nova,
-        lambda: neutron_api.RecordedNeutron(nova.recorded, nova.source),
-        lambda: Glance(status),
-        lambda _: frozenset(),
-    )
+    services = opened(nova, status)
     scheduler = nova_options.SchedulerOptions(query_placement_for_image_type_support=True)
     options = nova_request.RequestOptions(server=SERVER, scheduler=scheduler)
     for single in cases.read(services, options, ServerHosts()).requests:
-        assert single.query.groups[0].resources == {"VCPU": 2, "MEMORY_MB": 16}
+        resources = {"VCPU": 2, "MEMORY_MB": 16, "DISK_GB": 10}
+        assert single.query.groups[0].resources == resources
         assert any(
             text.startswith(f"the disk format and {unknown}") for text in single.caveats.doubts
         )
         # The image can require a trait.
         assert any(text.startswith(unknown) for text in single.caveats.doubts)
+
+
+def test_a_server_that_was_booted_from_a_volume_requests_no_root_disk() -> None:
+    services = opened(recorded(image=""))
+    case = cases.read(services, nova_request.RequestOptions(server=SERVER), ServerHosts())
+    for single in case.requests:
+        assert single.query.groups[0].resources == {"VCPU": 2, "MEMORY_MB": 16}
 
 
 def test_servers_whose_ports_request_nothing_share_one_request() -> None:
