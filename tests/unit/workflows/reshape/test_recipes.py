@@ -38,6 +38,7 @@ def test_an_undecided_consumer_is_listed_as_a_comment() -> None:
     recipe = device_recipes.plan_vgpu(cloud(), uuid_of("cn1"), DEVICES)
     assert recipe.undecided == tuple(sorted((uuid_of("a"), uuid_of("b"))))
     text = recipes.write(recipe)
+    assert all(f"{device.name} (4 VGPU" in recipe.head[0] for device in DEVICES)
     assert f"\n# assign:\n#   {recipe.undecided[0]}: ?" in text
     assert documents.parse(text, "x").assign == ()
 
