@@ -149,7 +149,7 @@ def test_a_changed_policy_is_a_lost_answer(
     assert {row["median_after"] for row in shapes(outcome).values()} == {None}
 
 
-@pytest.mark.parametrize(("percent", "code"), [("50", 3), ("1000000", 0)])
+@pytest.mark.parametrize(("percent", "code"), [("0", 3), ("50", 3), ("1000000", 0)])
 def test_a_slower_service_is_found_from_the_given_share_on(
     services: tuple[testing.LoopbackPlacement, testing.LoopbackPlacement],
     log: str,

@@ -65,6 +65,8 @@ def test_the_cloud_equals_its_snapshot_until_it_changes(
     assert outcome.code == 3
     assert (row["kind"], row["name"], row["change"]) == ("provider", host, "changed")
     assert row["after"] == {"VCPU:allocation_ratio": 3.0}
+    shown = openstack.run("placement snapshot diff", CLOUD, "live", "-f", "table")
+    assert "VCPU:allocation_ratio=3.0" in shown.stdout
 
     pathlib.Path(CLOUD).unlink()
     openstack.do("placement snapshot save", CLOUD)

@@ -232,6 +232,26 @@ def test_a_lost_response_that_no_read_resolves_is_in_doubt() -> None:
     assert item.reason.startswith("whether it was applied is unknown: ")
 
 
+def test_a_lost_response_is_resolved_also_when_the_run_stops() -> None:
+    client = embedded.Client(embedded.hosts(2))
+    is_refused = threading.Event()
+
+    def refuse(request: embedded.Request) -> scripted.Reply | None:
+        is_refused.set()
+        return embedded.refuse(403, "no permission")(request)
+
+    def lose(request: embedded.Request) -> scripted.Reply | None:
+        is_refused.wait(60)
+        # The run stops in this time; if it is slow, it reads once more.
+        time.sleep(0.2)
+        return embedded.lose(request)
+
+    client.before_write(embedded.about("host-000", refuse))
+    client.after_write(embedded.about("host-001", embedded.once_each(lose)))
+    report = amend(client, "VCPU:allocation_ratio=20", workers=2)
+    assert statuses(report) == {"applied": 1, "failed": 1}
+
+
 def test_an_html_page_after_a_write_is_a_lost_response() -> None:
     client = embedded.Client(embedded.hosts(2))
     client.after_write(embedded.once_each(lambda request: scripted.Reply(200, b"<html>")))

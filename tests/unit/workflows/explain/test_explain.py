@@ -27,7 +27,7 @@ from osc_placement.testing import service
 from osc_placement.workflows.cloud import compute_nodes
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.cloud.hosts import HostSearch
-from osc_placement.workflows.explain import changes, explain, holders
+from osc_placement.workflows.explain import changes, explain, failures, holders
 from osc_placement.workflows.explain.changes import SmallestChange
 from osc_placement.workflows.explain.relaxations import MOST_CONDITIONS
 from tests.support.candidates import clouds, explained, oracle, random_queries
@@ -615,3 +615,15 @@ def test_the_holders_of_a_short_provider_have_all_that_is_used_of_it(cloud: Clou
                     sums[resource] = sums.get(resource, 0) + amount
             requested = {key for group in query.groups for key in group.resources}
             assert sums == {key: used[key] for key in requested if used.get(key)}
+
+
+def test_a_host_without_a_trait_is_not_short_of_what_its_servers_use() -> None:
+    hosts = (clouds.provider("full", VCPU=2), clouds.provider("plain", VCPU=8))
+    base = clouds.cloud(*hosts, servers={"s": "full 2", "t": "plain 2"})
+    failed = [
+        failures.Failure("full", report.RefusalReason.CAPACITY, "", "full", ("VCPU",)),
+        failures.Failure("plain", report.RefusalReason.REQUIRED, "", "plain", ("CUSTOM_A",)),
+    ]
+    query = clouds.query(clouds.group(VCPU=2, required="CUSTOM_A"))
+    short = list(failures.short_providers(base, query, failed))
+    assert [(item.uuid, item.host) for item in short] == [("full", "full")]
