@@ -175,6 +175,11 @@ STATES = {
     "moving": step("running", **MIGRATING),
     "disagrees": step("completed", **MIGRATING),
     "error": step(**FAILED),
+    # Of a host that the command does not ask for: a service reads the consumer for it.
+    "left elsewhere": State(
+        cloud().guest("s0", "old", 3).server("s3", {"new": {"VCPU": 1}}, type="unknown")
+        .migration("s3", "s0", "old", "new", status="error")
+    ),
     "waits": step(),
     # Who empties a host has often disabled it before.
     "wrong": State(
@@ -302,6 +307,8 @@ TABLE = [
         {"steps": [{"state": "disagrees", "advice": LOOK}], "blocked": [{"reasons": [LOOK]}]}),
     Row(CONTINUE, "error", 3, {"steps": [{"state": "error"}]}),
     Row(CONTINUE, "waits", 0, {"steps": [{"state": "waits"}]}),
+    Row(f"{DRAIN} old", "left elsewhere", 3, {"moves": [], "blocked": [
+        {"server": S0, "reasons": ("the guest may be on either host",)}]}),
 ]
 REFUSED = [
     Row(DRAIN, "wrong", 2, "name a host, or give --aggregate, --zone or --continue"),
