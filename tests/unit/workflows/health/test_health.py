@@ -257,6 +257,38 @@ def test_a_ratio_that_is_refused_is_a_problem(value: str) -> None:
     assert int(area.checked.split()[0]) <= len(hosts)
 
 
+class Refusing(nova_api.RecordedNova):
+    """Refuses a listing."""
+
+    refused = ""
+
+    def ask(self, path: str, version: str) -> Any:
+        if path.startswith(self.refused):
+            raise nova_api.NovaRefused(403, "no", url=path)
+        return super().ask(path, version)
+
+
+@pytest.mark.parametrize(
+    ("path", "names"),
+    [
+        ("/servers/detail", "allocations servers hosts"),
+        ("/flavors/detail", "flavors"),
+        ("/os-aggregates", "servers host-aggregates allocation-ratios flavors"),
+        (
+            "/os-hypervisors",
+            "allocations servers hosts host-aggregates allocation-ratios providers",
+        ),
+    ],
+)
+def test_an_area_that_nova_refuses_names_the_missing_permission(path: str, names: str) -> None:
+    read, _ = services()
+    nova = Refusing(testing.sample_nova("12-hosts"), "the sample")
+    nova.refused = path
+    areas = health.check_areas(dataclasses.replace(read, nova=nova), CONTEXT)
+    refused = [area.name for area in areas if "missing permission in nova: " in area.error]
+    assert refused == names.split()
+
+
 def test_a_host_that_cannot_be_read_is_not_checked(monkeypatch: pytest.MonkeyPatch) -> None:
     read, client = services(nova=with_ratio("3.0"))
     before = area_of(health.check_areas(read, CONTEXT), "allocation-ratios")
