@@ -353,7 +353,7 @@ def test_a_public_class_name_is_unique() -> None:
 
 
 #: Lines of the product without those of the license. To raise it, state the reason in the commit.
-MAX_LINES = 69_967
+MAX_LINES = 69_965
 
 
 def test_the_product_does_not_outgrow_its_lines() -> None:
@@ -361,7 +361,7 @@ def test_the_product_does_not_outgrow_its_lines() -> None:
 
 
 #: Lines of the tests, their support, the lab and the benchmarks. A test that goes lowers it.
-MAX_TEST_LINES = 71_163
+MAX_TEST_LINES = 71_174
 
 
 def test_the_tests_do_not_outgrow_their_lines() -> None:

@@ -45,7 +45,9 @@ def read(
                 refused.append(f"[{section}]{option.name}: {why}")
     except (cfg.Error, OSError, ValueError) as error:
         reason = " ".join(str(error).split())
-        if isinstance(error, cfg.NoSuchOptError):
+        if isinstance(error, OSError):
+            reason = f"{error.strerror}: give the file with --nova-conf"
+        elif isinstance(error, cfg.NoSuchOptError):
             reason = f"a $ refers to an option that is not read ({error.opt_name}): write its value"
         raise errors.PlacementError(f"cannot read {path} as a nova.conf: {reason}") from error
     return values

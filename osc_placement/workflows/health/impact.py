@@ -173,11 +173,7 @@ class Impact:
 
 
 def impact(
-    client: api.Client,
-    nova: nova_api.Nova,
-    planned: Plan,
-    path: pathlib.Path,
-    context: ReadContext,
+    client: api.Client, nova: nova_api.Nova, planned: Plan, path: pathlib.Path, context: ReadContext
 ) -> Impact:
     """The impact of the plan in the file ``path`` on every flavor and server of nova.
 

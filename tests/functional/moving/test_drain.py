@@ -224,7 +224,8 @@ TABLE = [
     Row(f"{CONTINUE} --keep 2", "narrowed", 1, "--keep 2: there"),
     Row(CONTINUE, "one on a host", 0, {"moves": to("last")}),
     Row(f"{CONTINUE} --avoid last", "one on a host", 3, {"blocked": [{"server": S0}]}),
-    Row(CONTINUE, "without nova.conf", 1, "nova.conf"),
+    Row(CONTINUE, "without nova.conf", 1,
+        "nova.conf as a nova.conf: No such file or directory: give the file with --nova-conf"),
     Row(f"{CONTINUE} --verify-empty", "without nova.conf", 3, {"left": [{}, {}]}),
     Row(f"{DRAIN} --aggregate rack --parallel 4", "two on each", 0,
         {"hosts": ["nova-old", "nova-new"],
@@ -342,6 +343,16 @@ REFUSED = [
 test_host_drain = checked(TABLE, STATES)
 
 test_a_bad_input_is_named = fixtures.ON_ONE_TARGET(checked(REFUSED, STATES))
+
+
+@fixtures.ON_ONE_TARGET
+def test_a_continued_plan_has_the_release_and_the_filters_of_the_plan(openstack: OpenStack) -> None:
+    state = State(live_and_cold(), before=[f"{PLAN[0]} --nova-release 32 --filter image-type"])
+    state.arrange(openstack)
+    for options, release in (("", 32), ("--nova-release 31 --filter owner", 31)):
+        state.run(openstack, f"{CONTINUE} --plan-out plan.json {options}")
+        assert document.load(pathlib.Path("plan.json")).options.nova_release == release
+    assert document.load(pathlib.Path("plan.json")).options.filters == ("image-type", "owner")
 
 
 @fixtures.ON_ONE_TARGET
