@@ -8,32 +8,19 @@ import contextlib
 import dataclasses
 import pathlib
 import re
-import subprocess
+import shlex
 import sys
-import time
-import urllib.request
 from collections.abc import Iterator
 
 import psutil
 
 from benchmarks import placement_rows
 from tests.support.clouds import large
-from tests.support.peer import database, process
+from tests.support.peer import database, placement, process
 
 WORKERS = 4
 
-CONFIGURATION = """\
-[DEFAULT]
-default_log_levels = placement=ERROR,oslo=ERROR,sqlalchemy=ERROR,alembic=ERROR
-[api]
-auth_strategy = noauth2
-[placement_database]
-connection = {database}
-sync_on_startup = True
-"""
-
 _UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
-_START_LIMIT = 60.0
 
 
 @dataclasses.dataclass
@@ -73,11 +60,11 @@ def serving(peer: str, cloud: large.LargeCloud, folder: pathlib.Path) -> Iterato
     Raises database.Missing if its packages are not installed.
     """
     with database.SERVERS[peer]() as url:
-        (folder / "placement.conf").write_text(CONFIGURATION.format(database=url))
-        with _workers(folder, 1) as service_url:
+        placement.configure(folder, "default", url)
+        with _workers(folder, 1):
             # It creates the tables, the standard classes and the standard traits. On MariaDB
             # several workers disturb one another.
-            urllib.request.urlopen(service_url).close()
+            pass
         tables = placement_rows.Tables(url)
         placement_rows.write(tables, cloud.document())
         with _workers(folder, WORKERS) as service_url:
@@ -88,11 +75,9 @@ def serving(peer: str, cloud: large.LargeCloud, folder: pathlib.Path) -> Iterato
             yield service
 
 
-@contextlib.contextmanager
-def _workers(folder: pathlib.Path, workers: int) -> Iterator[str]:
-    port = process.free_port()
+def _workers(folder: pathlib.Path, workers: int) -> contextlib.AbstractContextManager[str]:
     command = [sys.executable, "-m", "gunicorn", "placement.wsgi:init_application()"]
-    command += ["--bind", f"127.0.0.1:{port}", "--workers", str(workers)]
+    command += ["--workers", str(workers)]
     command += ["--worker-class", "gthread", "--threads", "2", "--timeout", "600"]
     command += [
         "--access-logfile",
@@ -101,22 +86,5 @@ def _workers(folder: pathlib.Path, workers: int) -> Iterator[str]:
         "%(B)s %(m)s %(U)s",
     ]
     command += ["--pid", str(folder / "gunicorn.pid"), "--log-level", "warning"]
-    environment = {"OS_PLACEMENT_CONFIG_DIR": str(folder), "PATH": "/usr/bin:/bin"}
-    with (folder / "gunicorn.log").open("ab") as log:
-        started = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
-    try:
-        yield _ready(f"http://127.0.0.1:{port}", started, folder / "gunicorn.log")
-    finally:
-        started.terminate()
-        started.wait(30)
-
-
-def _ready(url: str, started: subprocess.Popen[bytes], log: pathlib.Path) -> str:
-    deadline = time.monotonic() + _START_LIMIT
-    while True:
-        with contextlib.suppress(OSError), urllib.request.urlopen(url):
-            return url
-        if started.poll() is not None or time.monotonic() > deadline:
-            lines = log.read_text(errors="replace").splitlines()[-5:]
-            raise RuntimeError("\n".join(["gunicorn did not start", *lines]))
-        time.sleep(0.2)
+    on_port = ["sh", "-c", f"exec {shlex.join(command)} --bind 127.0.0.1:$0"]
+    return process.running(on_port, folder, environment={"OS_PLACEMENT_CONFIG_DIR": str(folder)})

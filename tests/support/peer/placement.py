@@ -57,12 +57,13 @@ allow_headers = openstack-api-version
 """
 
 
-def configure(state: pathlib.Path, fixture: str) -> pathlib.Path:
+def configure(state: pathlib.Path, fixture: str, database: str = "") -> pathlib.Path:
     """Write ``placement.conf`` for one of the configurations into ``state``; its path."""
+    database = database or os.environ.get("PLACEMENT_DATABASE", "")
     policy = OPEN_POLICY if fixture == "open-policy" else state / "policy.yaml"
     (state / "policy.yaml").write_text("{}\n")
     text = CONFIGURATION.format(
-        database=os.environ.get("PLACEMENT_DATABASE") or f"sqlite:///{state}/placement.sqlite",
+        database=database or f"sqlite:///{state}/placement.sqlite",
         sync=not (state / "placement.sqlite").exists(),
         durable=os.environ.get("PLACEMENT_DURABLE", "no") == "yes",
         new_defaults=fixture == "secure-rbac",
