@@ -39,6 +39,13 @@ def seeded_lab() -> Iterator[place.Place]:
         yield running
 
 
+@pytest.fixture
+def cloud(request: pytest.FixtureRequest, seeded_lab: place.Place, tmp_path: pathlib.Path) -> Any:
+    """The seeded lab before any test wrote there, as the ``Cloud`` of the test's module."""
+    database.reset(seeded_lab, database.SEEDED)
+    return request.module.Cloud(seeded_lab, tmp_path)
+
+
 @contextlib.contextmanager
 def _up(services: Sequence[str]) -> Iterator[place.Place]:
     running = place.find()

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import pathlib
 from typing import Any
 
 import pytest
@@ -60,12 +59,6 @@ def expected_code(name: str, entry: dict[str, Any]) -> str:
         return DIFFERENT[own]
     code = str(entry["audit"])
     return "unknown" if code == "missing" and entry.get("stays") else code
-
-
-@pytest.fixture
-def cloud(seeded_lab: place.Place, tmp_path: pathlib.Path) -> Cloud:
-    database.reset(seeded_lab, database.SEEDED)
-    return Cloud(seeded_lab, tmp_path)
 
 
 def test_every_seeded_fault_has_its_code_and_nothing_else_has_one(cloud: Cloud) -> None:

@@ -111,12 +111,6 @@ class Cloud(conftest.SeededCloud):
         return self.lab.path("log", f"{service}.access.log").read_text().splitlines()
 
 
-@pytest.fixture
-def cloud(seeded_lab: place.Place, tmp_path: pathlib.Path) -> Cloud:
-    database.reset(seeded_lab, database.SEEDED)
-    return Cloud(seeded_lab, tmp_path)
-
-
 def names(rows: dict[str, dict[str, Any]], *status: str) -> set[str]:
     return {name for name, row in rows.items() if row["status"] in status}
 

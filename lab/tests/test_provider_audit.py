@@ -3,11 +3,8 @@
 
 from __future__ import annotations
 
-import pathlib
-
 import pytest
 
-from lab import database, place
 from lab.tests import conftest
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
@@ -24,12 +21,6 @@ class Cloud(conftest.SeededCloud):
         for row in self.rows(f"{AUDIT} {arguments}", code):
             codes.setdefault(row["code"], set()).add(row["name"])
         return codes
-
-
-@pytest.fixture
-def cloud(seeded_lab: place.Place, tmp_path: pathlib.Path) -> Cloud:
-    database.reset(seeded_lab, database.SEEDED)
-    return Cloud(seeded_lab, tmp_path)
 
 
 NODE = "cmp-0012.lab.example.org"
