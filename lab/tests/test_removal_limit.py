@@ -3,14 +3,11 @@
 
 from __future__ import annotations
 
-import pathlib
-from collections.abc import Iterator
-
 import pytest
 
-from lab import place
 from lab.database import transaction
-from lab.tests.test_heal import Lab, reset
+from lab.tests import test_heal
+from lab.tests.test_heal import Lab
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(600)]
 
@@ -18,11 +15,7 @@ AUDIT = "placement allocation audit"
 MIRROR = "placement aggregate mirror"
 
 
-@pytest.fixture
-def lab(seeded_lab: place.Place, tmp_path: pathlib.Path) -> Iterator[Lab]:
-    reset(seeded_lab)
-    yield Lab(seeded_lab, tmp_path)
-    reset(seeded_lab)
+lab = test_heal.lab
 
 
 def execute(lab: Lab, database: str, statement: str) -> None:

@@ -6,16 +6,16 @@ Every command of doc/source/user/reshape/recipe-*.rst runs in order and prints w
 
 from __future__ import annotations
 
-import pathlib
 import re
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
 
 from lab import database, place
-from lab.tests.test_heal import Lab, reset
+from lab.tests import test_heal
+from lab.tests.test_heal import Lab
 
 pytestmark = [pytest.mark.interop, pytest.mark.timeout(900)]
 
@@ -47,11 +47,7 @@ def steps(title: str) -> list[Step]:
     return commands
 
 
-@pytest.fixture
-def lab(seeded_lab: place.Place, tmp_path: pathlib.Path) -> Iterator[Lab]:
-    reset(seeded_lab)
-    yield Lab(seeded_lab, tmp_path)
-    reset(seeded_lab)
+lab = test_heal.lab
 
 
 class Operator:
