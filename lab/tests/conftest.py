@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 import requests
 
-from lab import database, identity, lifecycle, place, process
+from lab import database, identity, lifecycle, nova_manage, place, process
 
 
 @pytest.fixture(scope="session")
@@ -44,6 +44,15 @@ def cloud(request: pytest.FixtureRequest, seeded_lab: place.Place, tmp_path: pat
     """The seeded lab before any test wrote there, as the ``Cloud`` of the test's module."""
     database.reset(seeded_lab, database.SEEDED)
     return request.module.Cloud(seeded_lab, tmp_path)
+
+
+@pytest.fixture(scope="module")
+def healed(seeded_lab: place.Place) -> dict[str, nova_manage.Healed]:
+    """``{server name: the result of nova-manage for it}``"""
+    seed = json.loads(seeded_lab.path("seed.json").read_text())
+    names = {fields["uuid"]: name for name, fields in seed["servers"].items()}
+    results = nova_manage.heal_each(seeded_lab, names)
+    return {names[uuid]: outcome for uuid, outcome in results.items()}
 
 
 @contextlib.contextmanager

@@ -24,14 +24,6 @@ def seed(seeded_lab: place.Place) -> Any:
 
 
 @pytest.fixture(scope="module")
-def healed(seeded_lab: place.Place, seed: Any) -> dict[str, Healed]:
-    """``{server name: result}``"""
-    names = {server["uuid"]: name for name, server in seed["servers"].items()}
-    results = nova_manage.heal_each(seeded_lab, names)
-    return {names[uuid]: outcome for uuid, outcome in results.items()}
-
-
-@pytest.fixture(scope="module")
 def audited(seeded_lab: place.Place) -> Audited:
     return nova_manage.audit(seeded_lab)
 
