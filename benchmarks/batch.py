@@ -72,8 +72,7 @@ def placement(folder: pathlib.Path) -> Iterator[tuple[str, served.Served]]:
         state = folder / "placement"
         state.mkdir()
         durable = {**environment, "PLACEMENT_DURABLE": "yes"}
-        command = (sys.executable, "-m", "tests.support.peer.placement")
-        url = stack.enter_context(process.running(command, state, "legacy-rbac", durable))
+        url = stack.enter_context(process.running(process.PLACEMENT, state, "legacy-rbac", durable))
         yield what, served.Served(int(url.rpartition(":")[2]))
 
 
