@@ -496,10 +496,7 @@ def checked(recorded: Mapping[str, object], client: embedded.Client) -> dict[str
     return {item.code: item.outcome for item in upgrade.check_upgrade(reader, services)}
 
 
-def test_a_cloud_is_read_once(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+def test_a_cloud_is_read_once() -> None:
     client = embedded.Client(load=testing.sample_cloud("12-hosts"))
     outcomes = checked(testing.sample_nova("12-hosts"), client)
     unread = [code for code, item in outcomes.items() if "not checked:" in " ".join(item.details)]
@@ -527,10 +524,7 @@ def test_a_host_that_is_full_serves_up_to_its_max_unit_without_allocations(
     assert str(outcome.result) == result, outcome
 
 
-def test_what_cannot_be_read_is_a_warning_of_its_checks_alone(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+def test_what_cannot_be_read_is_a_warning_of_its_checks_alone() -> None:
     recorded = testing.sample_nova("12-hosts")
     del recorded["GET /v2.1/flavors/detail?is_public=None"]
     outcomes = checked(recorded, embedded.Client(load=testing.sample_cloud("12-hosts")))
@@ -539,10 +533,7 @@ def test_what_cannot_be_read_is_a_warning_of_its_checks_alone(
     assert {str(outcomes[code].result) for code in unread} == {"warning"}
 
 
-def test_what_a_mirror_refuses_is_no_success(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path_factory.mktemp("state")))
+def test_what_a_mirror_refuses_is_no_success() -> None:
     recorded = testing.sample_nova("12-hosts")
     (aggregate, *_) = recorded["GET /v2.1/os-aggregates"]["aggregates"]
     aggregate["hosts"] = ["unknown-host"]
