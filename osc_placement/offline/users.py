@@ -7,6 +7,7 @@ The user guide says what this cannot detect.
 from __future__ import annotations
 
 import collections
+import contextlib
 import os
 import pathlib
 from collections.abc import Iterator, Mapping
@@ -70,21 +71,9 @@ def _processes(file: pathlib.Path) -> Iterator[str]:
     """The processes that have the file open, of those that this process may examine."""
     sought = str(file.resolve())
     for folder in sorted(_PROCESSES.glob("[0-9]*")):
-        if folder.name != str(os.getpid()) and sought in _open_files(folder / "fd"):
-            yield f"process {folder.name} ({_name_of(folder)})"
-
-
-def _open_files(folder: pathlib.Path) -> Iterator[str]:
-    try:
-        for descriptor in folder.iterdir():
-            yield os.readlink(descriptor)
-    except OSError:
         # The process has ended, or belongs to another user.
-        return
-
-
-def _name_of(folder: pathlib.Path) -> str:
-    try:
-        return (folder / "comm").read_text().strip()
-    except OSError:
-        return "ended"
+        with contextlib.suppress(OSError):
+            opened = map(os.readlink, (folder / "fd").iterdir())
+            if folder.name != str(os.getpid()) and sought in opened:
+                name = (folder / "comm").read_text().strip()
+                yield f"process {folder.name} ({name})"

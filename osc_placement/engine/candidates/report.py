@@ -8,7 +8,6 @@ import enum
 from collections.abc import Iterator
 
 from osc_placement.engine import record, state
-from osc_placement.engine.candidates.budget import SearchTooLong
 from osc_placement.engine.candidates.forest import Forest
 from osc_placement.engine.candidates.plans import QueryPlan, Slot
 
@@ -134,10 +133,7 @@ def tree_refusals(forest: Forest, root_uuid: str) -> list[Refusal]:
 
 
 def _gives_any(forest: Forest, root_uuid: str) -> bool:
-    try:
-        return next(forest.candidates_in(root_uuid), None) is not None
-    except SearchTooLong:
-        return False
+    return next(forest.candidates_in(root_uuid), None) is not None
 
 
 def _relaxed(plan: QueryPlan) -> Iterator[tuple[RefusalReason, QueryPlan]]:

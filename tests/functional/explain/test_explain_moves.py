@@ -14,7 +14,7 @@ from osc_placement.testing.cloud import uuid_of
 from osc_placement.workflows.cloud import server_moves
 from tests.support.peer import fixtures
 from tests.support.peer.shell import OpenStack
-from tests.support.rows import Row, State, checked
+from tests.support.rows import Absent, Row, State, checked
 
 EXPLAIN = "allocation candidate explain"
 SERVER, OTHER, DELETED, MIGRATION = (uuid_of(name) for name in ("web", "db", "deleted", "move"))
@@ -90,6 +90,7 @@ STATES = {
         files={"nova.conf": "[DEFAULT]\nallow_resize_to_same_host = true\n"}
     ),
     "room": state(totals=ROOM),
+    "was moved before": state(of="web", totals=ROOM),
     "room, source down": state(totals=ROOM, source="down"),
     "offloaded": state(totals=ROOM, server=OFFLOADED),
     "older": state(totals=ROOM, hypervisors={"a": 8, "b": 6}),
@@ -148,6 +149,8 @@ TABLE = [
     # A move leaves the source out.
     Row(MOVE, "room", 0, {**ON_B, "nova-filter": [..., *IGNORED]}),
     Row(f"{OF} --for migrate", "room", 0, {**ON_B, "nova-filter": [..., *IGNORED]}),
+    Row(MOVE, "was moved before", 0, {"candidate": [{"host": "b"}], "not-checked": None},
+        Absent("the server: ")),
     Row(f"{OF} --for evacuate", "room, source down", 0,
         {**ON_B, "nova-filter": [..., *IGNORED]}),
     # No host says what the image of its volume needs.

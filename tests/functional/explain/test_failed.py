@@ -42,7 +42,10 @@ TRIED = [
     }
     for second, host, result in ((31, "cmp-2", None), (10, "cmp-1", "Success"))
 ]
-ABORTED = [{**TRIED[1], "result": "Error", "details": "Failed to bind port"}]
+ABORTED = [
+    {**TRIED[1], "event": "compute_prep_resize"},
+    {**TRIED[1], "result": "Error", "details": "Failed to bind port"},
+]
 BEGUN = {
     "event": "conductor_schedule_and_build_instances", "result": "Success", "host": "ctl",
     "start_time": "2026-11-27T02:13:09.000000",

@@ -256,6 +256,7 @@ TABLE = [
     Row(CONTINUE, "full, planned", 3, {"moves": []}),
     Row(CONTINUE, "followed", 0,
         {"steps": [{"server": S0, "state": "done"}, {"server": S1, "state": "deleted"}]}),
+    Row(CONTINUE, "followed", 0, "| done | s0 | on nova-last | to nova-last |"),
     Row(f"{CONTINUE} --verify-empty", "followed", 0, {"hosts": [{"empty": True}], "left": []}),
     Row(f"{DRAIN} old --verify-empty", "followed", 0, {"hosts": [{"empty": True}], "left": []}),
     Row(f"{CONTINUE} --verify-empty", "enabled again", 3,

@@ -37,6 +37,7 @@ TABLE = [
     # A recording without a release leaves an amount open: a doubt, not a no.
     Row(f"{ROOM} --flavor fits", "active", 0, {"fits": 3, "moves": [], "at_least": 0}),
     Row(f"{ROOM} --flavor full", "active", 0, {"fits": 0, "moves": [MOVE], "at_least": 1}),
+    Row(f"{ROOM} --flavor full", "active", 0, "| full | 0 | 1 | 1 |"),
     Row(f"{ROOM} --flavor full --count 2", "active", 3, {"moves": None, "is_proven": False}),
     Row(f"{ROOM} --flavor huge --max-moves 2", "active", 3, {"moves": None, "at_least": 3}),
     Row(WRITTEN, "active", 0, {"moves": [MOVE]}, "The script: room.sh"),

@@ -39,6 +39,13 @@ def seeded(placement: service.InProcessPlacement, base: state.CloudState) -> Cou
     return CountingClient(placement.client(microversion.MAXIMUM).transport, microversion.MAXIMUM)
 
 
+def as_service(placement: service.InProcessPlacement, base: state.CloudState) -> CountingClient:
+    """As ``seeded``, of a server that is read by requests and not as a database file."""
+    client = seeded(placement, base)
+    client.transport.local = lambda: None
+    return client
+
+
 def hosts_in_response(
     client: api.Client, base: state.CloudState, query: candidate.CandidateQuery
 ) -> set[str]:

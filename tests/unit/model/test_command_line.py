@@ -14,35 +14,9 @@ import pytest
 
 import osc_placement
 from osc_placement.model import command_line
+from tests.support.fuzz.names import HOSTILE
 
 UUID = "7d2590ae-fb85-4080-9306-058b4c915e3f"
-OTHER = "00000000-fb85-4080-9306-058b4c915e3f"
-
-HOSTILE = [
-    "--all",
-    "-h",
-    "--",
-    "--trait=CUSTOM_A",
-    "a b",
-    "$(touch made)",
-    "`touch made`",
-    "a;touch made",
-    "it's",
-    "'; touch made; '",
-    'say "x"',
-    "a\ntouch made\n",
-    "\x1b[2J\x07",
-    "\u202egnp\u200b",
-    "\\",
-    "\\033'$(touch made)\n",
-    "*",
-    "~",
-    "#",
-    "ä\x80é",
-    OTHER,
-    OTHER.replace("-", "").upper(),
-    "",
-]
 
 
 def random_name(chance: random.Random) -> str:

@@ -55,33 +55,12 @@ from osc_placement.workflows.reshape import replace_host
 from tests.support import commands
 from tests.support.candidates import clouds
 from tests.support.capacity import cases
+from tests.support.fuzz.names import HOSTILE
 
 ROOT = pathlib.Path(osc_placement.__file__).parents[1]
 UUID = "7d2590ae-fb85-4080-9306-058b4c915e3f"
 PLAIN = "a-plain-name"
-HOSTILE = [
-    "--all",
-    "-h",
-    "--help",
-    "--",
-    "--trait=CUSTOM_A",
-    "a b",
-    "$(touch made)",
-    "`touch made`",
-    "a;touch made",
-    "it's",
-    'say "x"',
-    "a\ntouch made\n",
-    "\x1b[2J\x07\x00"[:-1],
-    "\u202egnp\u200b",
-    "\\033'$(touch made)\n",
-    "*",
-    "~",
-    "#",
-    "00000000-fb85-4080-9306-058b4c915e3f",
-    "",
-    "-" + "x" * 2**20,
-]
+NAMES = (*HOSTILE, "-" + "x" * 2**20)
 
 #: What a place is given for a name; what it yields are command lines besides those that it builds.
 Case = Callable[[str], Iterator[str] | object]
@@ -464,7 +443,7 @@ def plain_of(place: str) -> list[object]:
         return [parsed(words) for words in words_of(texts, pathlib.Path(folder))]
 
 
-@pytest.mark.parametrize("name", HOSTILE, ids=range(len(HOSTILE)))
+@pytest.mark.parametrize("name", NAMES, ids=range(len(NAMES)))
 def test_a_printed_command_selects_what_was_meant(
     monkeypatch: pytest.MonkeyPatch, tmp_path: pathlib.Path, name: str
 ) -> None:

@@ -149,7 +149,7 @@ def test_a_forged_plan_is_applied_undone_or_refused_with_one_error(tmp_path: pat
             continue
         read.summary()
         for item in read.items():
-            registry.describe_change(item.kind, item.before, item.after)
+            list(registry.describe_change(item.kind, item.before, item.after))
         apply.inverse_of(read)
         try:
             plans.apply_file(client, read, path, options)

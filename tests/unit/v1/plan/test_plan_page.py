@@ -95,6 +95,8 @@ def test_the_impact_shows_lost_flavors_and_folds_the_others() -> None:
                 fits(0, 0, not_counted=("uuid",)),
                 not_counted={"cmp-7": "nova-compute down"},
             ),
+            impact.FlavorImpact("5", "last", fits(1, 4), fits(1, 2)),
+            impact.FlavorImpact("6", "more", fits(1, 4), fits(2, 9)),
         ),
         ("inventories <x>: failed",),
     )
@@ -107,8 +109,10 @@ def test_the_impact_shows_lost_flavors_and_folds_the_others() -> None:
     reader = rendered(plan_page.page(plan, shown))
     assert "Flavors lost: 1; newly on one host only: 1;" in reader.text
     assert "3 → 0" in reader.text
-    assert "2 unchanged flavors" in reader.text
-    assert [item.n_minus_1 for item in shown.flavors] == ["lost", "lost", "kept", "no"]
+    assert "3 unchanged flavors" in reader.text
+    assert [item.n_minus_1 for item in shown.flavors] == [
+        *("lost", "lost", "kept", "no", "no", "gained")
+    ]
     assert {"a|<b>", "spare", "same", "inventories <x>: failed"} <= {*code_of(reader)}
     assert "not counted: cmp-7 (nova-compute down)" in reader.text
     assert "effect not known: hidden" in reader.text

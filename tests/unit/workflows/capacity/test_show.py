@@ -422,8 +422,7 @@ def test_a_service_is_judged_as_its_database(
 ) -> None:
     draw = random.Random(f"stop hosts of a service {seed}")
     base, _ = brute_force.cloud_with_servers(draw, 6)
-    client = explained.seeded(placement, base)
-    client.transport.local = lambda: None
+    client = explained.as_service(placement, base)
     hosts = hosts_of(base)
     names = [base.providers[root].name for root in draw.sample(hosts, draw.randint(0, len(hosts)))]
     queries, groups = draw_nova(draw, base)
@@ -480,8 +479,7 @@ def test_the_number_of_requests_about_stopped_hosts_is_exact(
     shared = {first: {"VCPU": 2, "MEMORY_MB": 4}, disk: {"DISK_GB": 5}}
     placed = {**dict.fromkeys(uuids[:3], shared), uuids[3]: {other: {"VCPU": 1}}}
     base = brute_force.written(base, placed)
-    client = explained.seeded(placement, base)
-    client.transport.local = lambda: None
+    client = explained.as_service(placement, base)
     client.sent.clear()
     candidate_query = query(
         group(VCPU=2, MEMORY_MB=4, DISK_GB=5, forbidden="HW_NUMA_ROOT", member_of=AGGREGATE),

@@ -120,14 +120,6 @@ def test_wide_requests_and_the_database_give_the_same_answers(
     assert answers(client, queries) == of_database
 
 
-def as_service(
-    placement: service.InProcessPlacement, base: state.CloudState
-) -> explained.CountingClient:
-    client = explained.seeded(placement, base)
-    client.transport.local = lambda: None
-    return client
-
-
 def read_wide(client: Any, queries: Any, more: Any = (), **options: Any) -> wide.Wide:
     return wide.Wide(wide.WideReader(client, CONTEXT), queries, more, **options)
 
@@ -143,7 +135,7 @@ def test_the_number_of_requests_does_not_grow_with_the_hosts(
     base = clouds.cloud(
         *(clouds.provider(NAME.format(at), VCPU=4 + at % 8, MEMORY_MB=128) for at in range(number))
     )
-    client = as_service(placement, base)
+    client = explained.as_service(placement, base)
     assert serving(read_wide(client, [REQUEST]).base) == serving(base)
     assert client.sent == {
         "resource_providers/": 1,
@@ -164,7 +156,7 @@ def test_one_of_many_hosts_with_the_same_small_max_unit_is_read(
             for at in range(50)
         )
     )
-    client = as_service(placement, base)
+    client = explained.as_service(placement, base)
     cloud = read_wide(client, [clouds.query(clouds.group(VCPU=2, MEMORY_MB=64))])
     assert cloud.refine((), [REQUEST])
     assert serving(cloud.base) == serving(base)
@@ -179,7 +171,7 @@ def test_full_hosts_are_not_read_for_groups_with_one_class(
         *(clouds.provider(name, VCPU=8, MEMORY_MB=128) for name in names),
         used={name: {"VCPU": 8} for name in names[10:]},
     )
-    client = as_service(placement, base)
+    client = explained.as_service(placement, base)
     groups = [clouds.group(suffix, VCPU=5) for suffix in ("1", "2")]
     read_wide(client, [clouds.query(*groups)])
     assert client.sent["resource_providers/inventories/"] == 10
@@ -231,7 +223,7 @@ def test_a_refused_request_for_all_hosts_is_replaced_by_narrower_ones_and_single
 ) -> None:
     base = a_cloud(100, {at: [at // 30] for at in range(90)})
     sizes = {AGGREGATE.format(0): 25, AGGREGATE.format(1): 28, AGGREGATE.format(2): 35}
-    client = as_service(placement, base)
+    client = explained.as_service(placement, base)
     complete, narrow = client.list_allocation_candidates, list[str]()
 
     def refuse(pairs: Any) -> responses.Candidates:
@@ -257,7 +249,7 @@ def test_a_refused_listing_is_replaced_by_single_reads(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     base = a_cloud(20)
-    client = as_service(placement, base)
+    client = explained.as_service(placement, base)
     complete, left = client.list_providers, [None] * (answered + 1)
 
     def refuse(**parts: Any) -> list[Any]:
@@ -287,7 +279,7 @@ def test_a_listing_that_is_refused_while_hosts_are_refined_reads_each_provider(
             for at in range(20)
         )
     )
-    client = as_service(placement, base)
+    client = explained.as_service(placement, base)
     cloud = read_wide(client, [clouds.query(clouds.group(VCPU=8))])
 
     def refuse(**_: Any) -> list[Any]:
@@ -310,7 +302,7 @@ def test_a_busy_service_is_asked_again(
     placement: service.InProcessPlacement, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     base = clouds.cloud(*(clouds.provider(NAME.format(at), VCPU=8) for at in range(20)))
-    client = as_service(placement, base)
+    client = explained.as_service(placement, base)
     answers, failures = client.list_allocation_candidates, [refusal(503), refusal(429)]
 
     def busy(request: Any) -> responses.Candidates:
@@ -350,7 +342,7 @@ def test_the_hosts_that_a_service_cuts_off_are_read_by_aggregate_and_one_by_one(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     base = a_cloud(100, aggregates)
-    client = as_service(placement, base)
+    client = explained.as_service(placement, base)
     complete = client.list_allocation_candidates
 
     def cut(pairs: Any) -> responses.Candidates:
@@ -391,7 +383,7 @@ def test_what_a_service_leaves_out_of_a_tree_is_read(
             for at in range(20)
         ),
     )
-    client = as_service(placement, base)
+    client = explained.as_service(placement, base)
 
     def leave_out(summaries: dict[str, Any]) -> None:
         for uuid in [uuid for uuid in summaries if "-1111-" in uuid][:5]:
@@ -406,7 +398,7 @@ def test_a_summary_that_contradicts_a_listing_is_replaced_by_single_reads(
     placement: service.InProcessPlacement, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     base = a_cloud(20)
-    client = as_service(placement, base)
+    client = explained.as_service(placement, base)
 
     def lower(summaries: dict[str, Any]) -> None:
         for at, (uuid, summary) in enumerate(list(summaries.items())[:6]):
@@ -430,7 +422,7 @@ def test_trees_without_room_are_found_by_their_other_classes(
         clouds.provider(NAME.format(at), VCPU=8, MEMORY_MB=128, PCPU=1) for at in range(40)
     )
     base = clouds.cloud(*with_pcpu, used=used)
-    client = as_service(placement, base)
+    client = explained.as_service(placement, base)
     read = read_wide(client, [REQUEST]).base
     assert client.sent["resource_providers/inventories/"] == 8
     for uuid in base.providers:

@@ -115,8 +115,7 @@ def test_ten_times_the_hosts_need_no_more_requests_and_keep_the_bounds(
             amounts = {STOPPED[at % 2]: {"VCPU": 2, "MEMORY_MB": 4}, SHARED: {"DISK_GB": 5}}
             base = brute_force.claim(base, uuid, amounts)
         with service.InProcessPlacement() as placement:
-            client = explained.seeded(placement, base)
-            client.transport.local = lambda: None
+            client = explained.as_service(placement, base)
             client.sent.clear()
             question(client)
             sent.append(client.sent.total())

@@ -71,10 +71,7 @@ def as_service(
     placement: service.InProcessPlacement, *providers: record.ProviderRecord
 ) -> api.Client:
     """A client of a service with these providers."""
-    explained.seed(placement, clouds.cloud(*providers))
-    client = placement.client(VERSION)
-    client.transport.local = lambda: None
-    return client
+    return explained.as_service(placement, clouds.cloud(*providers))
 
 
 @pytest.fixture
@@ -244,9 +241,7 @@ def test_the_number_of_requests_does_not_grow_with_the_hosts(
         clouds.provider(f"00000000-0000-4000-8000-{n:012}", VCPU=8, MEMORY_MB=64)
         for n in range(number)
     ]
-    explained.seed(placement, clouds.cloud(*hosts))
-    client = explained.CountingClient(placement.client(VERSION).transport, VERSION)
-    client.transport.local = lambda: None
+    client = explained.as_service(placement, clouds.cloud(*hosts))
     query = clouds.query(clouds.group(VCPU=9, MEMORY_MB=16, required="HW_CPU_X86_AVX"))
     order = constraint.constraints_of(query)
     request = explain.ExplainedQuery(query, order, nearest=2)

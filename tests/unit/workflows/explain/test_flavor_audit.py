@@ -154,8 +154,7 @@ def test_the_number_of_requests_does_not_grow_with_full_hosts(
         *(clouds.provider(UUID.format(at), VCPU=8, MEMORY_MB=64) for at in range(number)),
         used={UUID.format(at): {"VCPU": 6, "MEMORY_MB": 4} for at in range(number)},
     )
-    client = explained.seeded(placement, base)
-    client.transport.local = lambda: None
+    client = explained.as_service(placement, base)
     audited_flavors = audited(client, recorded(**FLAVORS), "ok", "full", "no-host", roots=base.tree)
     bounds = {
         name: (str(flavor.code), flavor.empty_hosts, flavor.empty_hosts_at_most)
@@ -187,8 +186,7 @@ def test_units_that_refuse_a_flavor_are_not_called_full(
     for uuid, provider in base.providers.items():
         offers = {**provider.inventories, "VCPU": inventory.Inventory(8, **field)}
         base.apply(record.Changes({uuid: dataclasses.replace(provider, inventories=offers)}))
-    client = explained.seeded(placement, base)
-    client.transport.local = lambda: None
+    client = explained.as_service(placement, base)
     flavor = audited(client, recorded(**FLAVORS), "ok")["ok"]
     assert (str(flavor.code), flavor.empty_hosts) == ("no-host", 0)
 

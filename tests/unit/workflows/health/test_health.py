@@ -385,7 +385,9 @@ def server_problems(**fields: Any) -> set[str]:
     server.update(copy.deepcopy(fields))
     read, _ = services(nova=nova)
     (area,) = (area for area in health.check_areas(read, CONTEXT) if area.name == "servers")
-    return {item.code for item in area.problems if item.subject == server["id"]}
+    of_server = [item for item in area.problems if item.subject == server["id"]]
+    assert all(item.text.startswith("al-double on ") for item in of_server)
+    return {item.code for item in of_server}
 
 
 def flavor_with(**specs: str) -> dict[str, Any]:

@@ -227,3 +227,13 @@ def test_more_legs_than_the_rules_ask_for_are_proven_by_a_search() -> None:
         moves, rules = drains.moves_of(base), legs.LegRules(at_once=2)
         answer = legs.find(moves, "abc", rules, preference, effort=effort)
         assert (len(answer.legs), answer.left, answer.is_proven) == (3, (), effort > 0)
+
+
+def test_a_search_empties_more_hosts_than_leg_after_leg() -> None:
+    hosts = provider("a", VCPU=2), provider("b", VCPU=5), provider("c", VCPU=4)
+    base = clouds.cloud(*hosts, servers={"on a": "a 3", "on b": "b 3"})
+    left = {}
+    for effort in (EFFORT, 0):
+        moves, rules = drains.moves_of(base), legs.LegRules(at_once=2)
+        left[effort] = legs.find(moves, "abc", rules, preference, effort=effort).left
+    assert left == {EFFORT: (), 0: ("b",)}

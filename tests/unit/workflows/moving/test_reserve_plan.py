@@ -15,7 +15,7 @@ from osc_placement.engine.candidates import budget as budgets
 from osc_placement.model import allocation
 from osc_placement.workflows.cloud import nova_servers, servers
 from osc_placement.workflows.cloud.hosts import hosts_of
-from osc_placement.workflows.moving import reserve_plan, steps
+from osc_placement.workflows.moving import planner, reserve_plan, steps
 from tests.support.candidates import clouds
 from tests.support.candidates.clouds import provider
 from tests.support.capacity import brute_force, cases, drains
@@ -107,3 +107,17 @@ def test_a_server_stays_if_its_move_would_use_the_reserve() -> None:
         answers[failures] = (len(schedule.steps), len(schedule.kept_back), len(kept.lost))
     # With two of three hosts lost before, there is nothing to keep.
     assert answers == {1: (0, 1, 0), 2: (1, 0, 3)}
+
+
+def test_a_reserve_that_takes_too_long_is_a_doubt() -> None:
+    # Only a search finds 4 + 3 + 3 on both of the other hosts.
+    hosts = provider("a", VCPU=20), provider("b", VCPU=10), provider("c", VCPU=10)
+    sizes = enumerate((4, 4, 3, 3, 3, 3))
+    base = clouds.cloud(*hosts, servers={f"s{number}": f"a {size}" for number, size in sizes})
+    names = planner.StepNames(base, cases.compute_of(base), {})
+    answers = {}
+    for seconds in (60, -1):
+        kept, caveats = reserve_plan.before_plan(names, nova_servers.ServerCases(), 1, seconds)
+        answers[seconds] = (kept is not None and kept.lost, caveats.doubts)
+    doubt = "whether any 1 host may fail after the plan: The search took more than -1 seconds."
+    assert answers == {60: ((), ()), -1: (False, (doubt,))}

@@ -15,7 +15,7 @@ from osc_placement.client import api
 from osc_placement.model import allocation, inventory
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api
-from osc_placement.plan import apply, plan, result
+from osc_placement.plan import apply, plan, removal_limit, result
 from osc_placement.workflows.batch import batch
 from osc_placement.workflows.cloud import selector as batch_selector
 from osc_placement.workflows.cloud.context import ReadContext
@@ -117,6 +117,15 @@ def test_the_next_run_continues_at_the_cursor() -> None:
         ["slice 1", "slice 2"],
     )
     assert client.writes == 6
+
+
+def test_a_refused_slice_is_the_last_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    client, cloud_services = services(6)
+    monkeypatch.setattr(removal_limit, "refusal", lambda plan: "too much")
+    planned_slices: list[str] = []
+    result = registry.run(cloud_services, "a test", [numbered(3, planned_slices)])
+    assert (result.failures, client.writes) == (["numbered: too much"], 0)
+    assert planned_slices == ["slice 0"]
 
 
 def test_exit_code_0_needs_a_full_pass_from_the_start() -> None:
