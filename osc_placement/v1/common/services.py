@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from osc_placement.neutron.api import Neutron
     from osc_placement.nova import api, flavors
     from osc_placement.plan import progress
+    from osc_placement.scheduling import nova_options
     from osc_placement.scheduling.answer import Caveats
     from osc_placement.workflows.cloud.context import ReadContext
     from osc_placement.workflows.cloud.named_aggregates import NamedAggregates
@@ -105,15 +106,19 @@ def or_reasons(
     command: base.PlacementCommand, nova_conf: pathlib.Path | None = None
 ) -> health.HealthServices:
     """Placement, nova and neutron; of the last two the reason, if one is not there."""
-    from osc_placement.scheduling import nova_options
     from osc_placement.workflows.health import health
 
-    cloud = NovaServices(command)
-    options = nova_options.SchedulerOptions()
-    if nova_conf is not None:
-        options = nova_options.read_nova_conf(nova_conf, options)
+    cloud, options = NovaServices(command), options_of(nova_conf)
     nova, neutron = _or_reason(lambda: cloud.nova), _or_reason(lambda: cloud.neutron)
     return health.HealthServices(command.connect(), nova, neutron, options)
+
+
+def options_of(nova_conf: pathlib.Path | None) -> nova_options.SchedulerOptions:
+    """The options of a nova.conf; without one, those of nova's defaults."""
+    from osc_placement.scheduling import nova_options
+
+    options = nova_options.SchedulerOptions()
+    return nova_options.read_nova_conf(nova_conf, options) if nova_conf else options
 
 
 def add_nova_conf(group: argparse._ActionsContainer) -> None:

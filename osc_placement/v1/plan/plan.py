@@ -81,6 +81,7 @@ openstack --os-placement-database cloud.sqlite placement plan show \\
             " one host only (one-host), or if a server is stranded.",
             choices=_EFFECTS,
         )
+        services.add_nova_conf(parser)
 
     def columns_of(self, parsed_args: argparse.Namespace) -> Sequence[str]:
         """The columns; with --impact the rows are flavors."""
@@ -90,8 +91,9 @@ openstack --os-placement-database cloud.sqlite placement plan show \\
     def take_action(self, parsed_args: argparse.Namespace) -> base.Rows:
         from osc_placement.plan import file, removal_limit, result
 
-        if parsed_args.fail_on and not parsed_args.impact:
-            self.usage_error("--fail-on requires --impact")
+        for option in ("--fail-on", "--nova-conf"):
+            if getattr(parsed_args, option[2:].replace("-", "_")) and not parsed_args.impact:
+                self.usage_error(f"{option} requires --impact")
         self._plan = plan = file.read(parsed_args.file)
         removed = removal_limit.summary(plan)
         self.summary = [
@@ -120,9 +122,11 @@ openstack --os-placement-database cloud.sqlite placement plan show \\
         if not self.is_local:
             services.authenticate(self.app, "applies the plan to a copy of the cloud")
             self.auth_required = True
-        nova = services.NovaServices(self).nova
+        nova, options = services.NovaServices(self).nova, services.options_of(parsed_args.nova_conf)
         with self.reading() as context:
-            shown = impact.impact(self.connect(), nova, self._plan, parsed_args.file, context)
+            shown = impact.impact(
+                self.connect(), nova, self._plan, parsed_args.file, context, options
+            )
         self._impact_of = shown
         if any(shown.harm[effect] for effect in parsed_args.fail_on):
             self.exit_code = 3

@@ -173,7 +173,12 @@ class Impact:
 
 
 def impact(
-    client: api.Client, nova: nova_api.Nova, planned: Plan, path: pathlib.Path, context: ReadContext
+    client: api.Client,
+    nova: nova_api.Nova,
+    planned: Plan,
+    path: pathlib.Path,
+    context: ReadContext,
+    options: nova_options.SchedulerOptions,
 ) -> Impact:
     """The impact of the plan in the file ``path`` on every flavor and server of nova.
 
@@ -182,7 +187,7 @@ def impact(
     Errors: PlanRefused for a plan of another target.
     """
     with rehearsal.after_plan(client, planned, path, context) as (base, changed):
-        return compare(base, changed, nova, nova_options.SchedulerOptions())
+        return compare(base, changed, nova, options)
 
 
 def compare(

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from osc_placement import testing
+from tests.functional.explain.test_nova_questions import ALIAS
 from tests.support.peer import fixtures, process, shell
 from tests.support.rows import Row, State, checked
 
@@ -77,7 +78,9 @@ STATES = {
         testing.Cloud("nova-{}")
         .compute("one", "two", VCPU=4, MEMORY_MB=64)
         .flavor("ok", ram=16)
-        .flavor("wrong", ram=16, extra_specs={"hw:tpm_version": "9"}),
+        .flavor("wrong", ram=16, extra_specs={"hw:tpm_version": "9"})
+        .flavor("pci", ram=16, extra_specs={"pci_passthrough:alias": "nic:1"}),
+        files={"nova.conf": f"{ALIAS}[filter_scheduler]\npci_in_placement = true\n"},
         before=[f"resource provider inventory amend one --resource VCPU:reserved=3 {PLAN}"],
     ),
     "all down": State("12-hosts", services_down(), before=[f"{RESERVED} {ALL} {PLAN}"]),
@@ -97,7 +100,10 @@ TABLE = [
     Row(f"{GATE} {RECORDED}", "trait of all", 3, [..., {"flavor": "t1.trait", "hosts_after": 0}]),
     Row(f"{SHOW} --impact", "refused flavor", 0, [
         {"flavor": "ok", "fits_before": 8, "fits_after": 5},
+        {"flavor": "pci", "fits_before": 8, "fits_after": 5},
         {"flavor": "wrong", "refused": ("hw:tpm_version=9 is not one of 1.2, 2.0",)}]),
+    Row(f"{SHOW} --impact --nova-conf nova.conf", "refused flavor", 0, [
+        {"flavor": "ok", "fits_before": 8}, {"flavor": "pci", "fits_before": 0}, {}]),
     # A gate does not pass while no host is counted.
     Row(f"{GATE} -f markdown", "all down", 4, ("not counted: <code>", HOST)),
     Row(GATE, "all down", 4, [..., {"flavor": "m1.small", "not_counted": [..., DOWN]}]),

@@ -213,6 +213,7 @@ USAGE: dict[str, str] = {
     "placement allocation heal --consumer-type instance": "'instance' is not a consumer type",
     "placement aggregate mirror --ratios --prune": "--ratios: not allowed with argument --prune",
     "placement plan show plan.json --fail-on flavor-lost": "--fail-on requires --impact",
+    "placement plan show plan.json --nova-conf nova.conf": "--nova-conf requires --impact",
     "placement migration run --max-count many": "argument --max-count",
     "placement reshape": "give a file of moves, or --to-tree",
     "placement reshape bad.yaml --to-tree bad.yaml": "give a file of moves, or --to-tree",

@@ -30,6 +30,7 @@ from tests.support import embedded, plans
 
 CONTEXT = ReadContext(workers=1)
 PATH = pathlib.Path("plan.json")
+DEFAULTS = SchedulerOptions()
 SERVERS = "GET /v2.1/servers/detail?all_tenants=1"
 SERVICES = "GET /v2.1/os-services"
 
@@ -49,7 +50,7 @@ def recorded(answers: dict[str, Any] | None = None) -> nova_api.RecordedNova:
 
 def impact_of(client: api.Client, make: MakePlan, **nova: Any) -> impact.Impact:
     planned = make(client).stamped(client, "a test").plan
-    return impact.impact(client, recorded(**nova), planned, PATH, CONTEXT)
+    return impact.impact(client, recorded(**nova), planned, PATH, CONTEXT, DEFAULTS)
 
 
 def random_plan(seed: int) -> MakePlan:
@@ -116,10 +117,10 @@ def test_the_impact_on_a_service_is_that_on_its_file(seed: int) -> None:
             subject = change.Subject(uuid, uuid)
             removed.append(change.Change("allocations", subject, before, after))
         planned = dataclasses.replace(planned, changes=(*planned.changes, *removed))
-        of_file = impact.impact(client, recorded(), planned, PATH, CONTEXT)
+        of_file = impact.impact(client, recorded(), planned, PATH, CONTEXT, DEFAULTS)
         assert not of_file.failures
         client.transport.local = lambda: None
-        assert impact.impact(client, recorded(), planned, PATH, CONTEXT) == of_file
+        assert impact.impact(client, recorded(), planned, PATH, CONTEXT, DEFAULTS) == of_file
 
 
 @pytest.mark.seeds(6, long=100)
@@ -133,9 +134,7 @@ def test_hosts_that_are_not_counted_are_those_that_nova_refuses(seed: int) -> No
         shown = impact_of(client, make, answers=nova)
         with source.of(client, CONTEXT).everything() as base:
             # As if nova were not read: no host is refused.
-            plan_impact = impact.fits(
-                base, recorded(nova), ServerHosts(), CONTEXT, SchedulerOptions()
-            )
+            plan_impact = impact.fits(base, recorded(nova), ServerHosts(), CONTEXT, DEFAULTS)
     hosts = {item.name: item.before.hosts for item in plan_impact.flavors if not item.refused}
     for item in shown.flavors:
         if not item.refused:
@@ -219,7 +218,7 @@ def test_a_plan_of_another_cloud_is_refused() -> None:
         elsewhere = transport.Target.local("elsewhere")
         other = dataclasses.replace(planned, target=elsewhere, identity=elsewhere.identity)
         with pytest.raises(plan.PlanRefused):
-            impact.impact(client, recorded(), other, PATH, CONTEXT)
+            impact.impact(client, recorded(), other, PATH, CONTEXT, DEFAULTS)
 
 
 def test_a_failed_change_of_ports_is_listed() -> None:
@@ -235,6 +234,6 @@ def test_a_failed_change_of_ports_is_listed() -> None:
     planned = plan.make([change.Change("bound allocations", subject, before, after)])
     with cloud() as client:
         stamped = plan.ObservedPlan(planned).stamped(client, "a test").plan
-        with rehearsal.after_plan(client, stamped, PATH, CONTEXT) as (_, copy):
+        with rehearsal.after_plan(client, stamped, PATH, CONTEXT, DEFAULTS) as (_, copy):
             (line,) = copy.failures
     assert line.startswith("allocations a server: failed: ")
