@@ -393,6 +393,10 @@ def test_nova_and_neutron_answer_as_they_were_recorded() -> None:
     with testing.RecordedServices() as services:
         (link,) = requests.get(services.nova_url, timeout=120).json()["version"]["links"]
         assert link["href"] == services.nova_url
+        (version,) = requests.get(services.neutron_url, timeout=120).json()["versions"]
+        assert version["id"] == "v2.0"
+        ports = requests.get(f"{services.neutron_url}/v2.0/ports?device_id=x", timeout=120).json()
+        assert ports == {"ports": []}
         for request in recorded:
             path = request.removeprefix("GET ").partition("/")[2]
             answer = requests.get(f"{services.neutron_url}/{path}", timeout=120)
