@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import fcntl
-import html.parser
 import json
 import pathlib
 import re
@@ -13,6 +12,7 @@ import sys
 import urllib.parse
 from collections.abc import Iterator
 
+import bs4
 import pytest
 
 from tests.support import browser, guide, tables
@@ -35,34 +35,14 @@ def build(builder: str, folder: pathlib.Path) -> pathlib.Path:
     return folder / builder
 
 
-class Page(html.parser.HTMLParser):
+class Page:
     """The links, ids and preformatted texts of an HTML page."""
 
     def __init__(self, path: pathlib.Path) -> None:
-        super().__init__()
-        self.links: list[str] = []
-        self.ids: set[str] = set()
-        self.examples: list[str] = []
-        self._is_example = False
-        self.feed(path.read_text("utf-8"))
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        for name, value in attrs:
-            if name in ("href", "src") and value:
-                self.links.append(value)
-            elif name == "id" and value:
-                self.ids.add(value)
-        if tag == "pre":
-            self._is_example = True
-            self.examples.append("")
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag == "pre":
-            self._is_example = False
-
-    def handle_data(self, data: str) -> None:
-        if self._is_example:
-            self.examples[-1] += data
+        page = bs4.BeautifulSoup(path.read_text("utf-8"), "html.parser")
+        self.links = [str(tag[key]) for key in ("href", "src") for tag in page.select(f"[{key}]")]
+        self.ids = {tag["id"] for tag in page.select("[id]")}
+        self.examples = [tag.text for tag in page.find_all("pre")]
 
 
 @pytest.fixture(scope="module")

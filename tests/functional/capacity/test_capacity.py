@@ -95,6 +95,8 @@ TABLE = [
          {"part": "numa", "fits": 2}]),
     Row(f"{REQUEST} --by host --without numa-1", "hosts", 0,
         [{"part": "diskless", "fits": 3}, {"part": "flat", "fits": 3}]),
+    Row(f"{SHOW} --resource VCPU=2 --by aggregate", "lopsided", 0,
+        [{"part": "rack", "fits": 4}, {"part": "(none)", "fits": 4}]),
     Row(f"{SHOW} --resource VCPU=2", "hosts", 0, [{"classes": [VCPU]}]),
     Row(f"{REQUEST} {LIKE}", "hosts", 0,
         [{"state": "before", "fits": 8}, {"state": "after", "fits": 12, "hosts": 6}]),

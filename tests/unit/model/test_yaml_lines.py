@@ -60,6 +60,7 @@ def test_repeated_keys_are_refused_or_the_last_one_is_used() -> None:
 
 
 def test_dates_and_infinite_numbers_stay_text() -> None:
+    assert yaml_lines.load("", "f").line("x") == 1
     data = yaml_lines.load("[2026-01-31, .inf, 2.0, 2.5, ~, yes, '7']", "f").data
     assert data == ["2026-01-31", ".inf", 2, 2.5, None, True, "7"]
 

@@ -173,3 +173,20 @@ def test_an_unknown_class_after_unmatched_root_traits_is_not_reported(occupied: 
 def test_an_unknown_trait_of_a_listing_is_named(app: server.App, trait: str) -> None:
     answer = ask(app, f"/resource_providers?required={trait}")
     assert (answer.status_int, "CUSTOM_NONE" in answer.text) == (400, True)
+
+
+def test_a_class_is_renamed_where_it_is_offered_and_used(occupied: server.App) -> None:
+    path, old, new = f"/resource_providers/{UUID}", "CUSTOM_OLD", "CUSTOM_NEW"
+    offered = {name: {"total": 9} for name in (old, "VCPU")}
+    used = [{"resource_provider": {"uuid": UUID}, "resources": {old: 2, "VCPU": 1}}]
+    for method, of, body in (
+        ("POST", "/resource_classes", {"name": old}),
+        ("PUT", f"{path}/inventories", {"resource_provider_generation": 0, "inventories": offered}),
+        ("PUT", f"/allocations/{UUID}", {"allocations": used}),
+        ("PUT", f"/resource_classes/{old}", {"name": new}),
+    ):
+        assert (
+            ask(occupied, of, method, body, openstack_api_version="placement 1.6").status_int < 300
+        )
+    assert set(ask(occupied, f"{path}/inventories").json["inventories"]) == {new, "VCPU"}
+    assert ask(occupied, f"{path}/usages").json["usages"] == {new: 2, "VCPU": 1}

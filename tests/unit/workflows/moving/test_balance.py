@@ -186,3 +186,14 @@ def test_up_to_twelve_servers_on_six_hosts_move_as_little_as_possible(seed: int)
     if isinstance(expected, tuple):
         assert drains.size_of_steps(answer.steps) == expected
         assert answer.at_least == expected[0]
+
+
+def test_without_time_no_moves_are_preferred() -> None:
+    hosts = [provider(name, VCPU=4) for name in "abc"]
+    base = clouds.cloud(*hosts, servers={"one": "a 2", "two": "a 2"})
+    part = balance.EvenPart("abc", "VCPU", drains.placed(base))
+    reached = []
+    for seconds in (60, -1):
+        moves = drains.moves_of(base).limited_to(seconds)
+        reached.append(balance.find(moves, part, 0.5, NEVER, {}, effort=0).is_reached)
+    assert reached == [True, False]
