@@ -175,6 +175,11 @@ def test_an_unknown_trait_of_a_listing_is_named(app: server.App, trait: str) -> 
     assert (answer.status_int, "CUSTOM_NONE" in answer.text) == (400, True)
 
 
+@pytest.mark.parametrize("text", [UUID.replace("-", ""), UUID.replace("1", "x")])
+def test_a_uuid_of_a_query_has_digits_and_dashes(app: server.App, text: str) -> None:
+    assert ask(app, f"/resource_providers?uuid={text}").status_int == 400
+
+
 def test_a_class_is_renamed_where_it_is_offered_and_used(occupied: server.App) -> None:
     path, old, new = f"/resource_providers/{UUID}", "CUSTOM_OLD", "CUSTOM_NEW"
     offered = {name: {"total": 9} for name in (old, "VCPU")}
