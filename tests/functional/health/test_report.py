@@ -42,14 +42,14 @@ class ReportPage(html.parser.HTMLParser):
         self.links = [str(tag[key]) for key in ("href", "src") for tag in page.select(f"[{key}]")]
         headings = page.find_all(re.compile("^h[1-6]$"))
         self.headings = [(int(tag.name[1]), tag.text) for tag in headings]
-        for tag in tags:
-            if tag.name not in ("wbr", "bdi"):
-                tag.insert(0, " ")
+        for tag in page.find_all(lambda tag: tag.name not in ("wbr", "bdi")):
+            tag.insert(0, " ")
         self.raw = page.text
         self.text = " ".join(self.raw.split())
         self.errors: list[str] = []
         self._open: list[str] = []
         self.feed(text)
+        self.close()
         self.errors += [f"<{tag}> does not end" for tag in self._open]
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
