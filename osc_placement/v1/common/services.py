@@ -114,7 +114,7 @@ def or_reasons(
 
 
 def options_of(nova_conf: pathlib.Path | None) -> nova_options.SchedulerOptions:
-    """The options of a nova.conf; without one, those of nova's defaults."""
+    """The options of a nova.conf; without one, nova's defaults. Errors: PlacementError."""
     from osc_placement.scheduling import nova_options
 
     options = nova_options.SchedulerOptions()
