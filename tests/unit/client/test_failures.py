@@ -99,7 +99,7 @@ def message_of(ask: Ask, url: str) -> str:
     return str(caught.value)
 
 
-HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n"
+HEAD = b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 9\r\n"
 FAILURES: dict[str, tuple[Message, str]] = {
     "nothing listens": (lambda ask: message_of(ask, closed_port()), "refuses connections"),
     "an unknown name": (
