@@ -43,15 +43,13 @@ def rename(draft: Draft, old: str, new: str) -> None:
         draft.put_provider(
             dataclasses.replace(provider, inventories=_renamed(provider.inventories, old, new))
         )
-    for uuid, consumer in draft.base.consumers.items():
+    for consumer in draft.base.consumers.values():
         if any(old in resources for resources in consumer.allocations.values()):
             allocations = {
                 provider_uuid: _renamed(resources, old, new)
                 for provider_uuid, resources in consumer.allocations.items()
             }
-            draft.put_consumer(
-                dataclasses.replace(draft.base.consumers[uuid], allocations=allocations)
-            )
+            draft.put_consumer(dataclasses.replace(consumer, allocations=allocations))
 
 
 def delete(draft: Draft, name: str) -> None:
