@@ -61,9 +61,7 @@ def sources(
     """``{source: its client}`` of one cloud; ``real`` is None to leave openstack-placement out."""
     with contextlib.ExitStack() as stack:
         placement = stack.enter_context(service.InProcessPlacement())
-        explained.seed(placement, base)
-        over_api = placement.client(VERSION)
-        over_api.transport.local = lambda: None
+        over_api = explained.as_service(placement, base)
         with service.InProcessPlacement(database=path) as file:
             explained.seed(file, base)
         app = stack.enter_context(contextlib.closing(server.create_app(path, lazily=True)))

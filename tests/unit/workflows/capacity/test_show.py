@@ -55,12 +55,11 @@ def named(hosts: Mapping[str, Sequence[str]] = MappingProxyType({})) -> NamedAgg
     return NamedAggregates(lambda: nova_api.RecordedNova(answers, ""))
 
 
-def clients(placement: service.InProcessPlacement) -> tuple[api.Client, explained.CountingClient]:
-    """The cloud as a database file and as a service."""
-    live = explained.CountingClient(placement.client(VERSION).transport, VERSION)
-    file = placement.client(VERSION)
-    live.transport.local = lambda: None
-    return file, live
+def clients(
+    placement: service.InProcessPlacement, base: state.CloudState
+) -> tuple[api.Client, explained.CountingClient]:
+    """A cloud in an empty server, read as a database file and as a service."""
+    return placement.client(VERSION), explained.as_service(placement, base)
 
 
 def counted(
@@ -75,8 +74,7 @@ def test_a_service_is_counted_as_its_database_and_by_brute_force(
 ) -> None:
     draw = random.Random(f"capacity of a service {seed}")
     base = clouds.draw_state(draw, small=True)
-    explained.seed(placement, base)
-    file, live = clients(placement)
+    file, live = clients(placement, base)
     for _ in range(3):
         request = random_queries.draw_query(draw, base, VERSION)
         for by in (None, *show.By):
@@ -103,8 +101,7 @@ def test_a_part_by_aggregate_has_what_the_request_with_member_of_has(
     """Also of providers that share with its hosts, in one or in several aggregates."""
     draw = random.Random(f"parts {seed}")
     base = clouds.draw_state(draw, small=True)
-    explained.seed(placement, base)
-    file, _ = clients(placement)
+    file, _ = clients(placement, base)
     for _ in range(4):
         request = random_queries.draw_query(draw, base, VERSION)
         if all(request_group.suffix for request_group in request.groups):
@@ -167,8 +164,8 @@ def test_a_part_has_what_member_of_admits(
     expected: Mapping[str, int],
     placement: service.InProcessPlacement,
 ) -> None:
-    explained.seed(placement, clouds.cloud(*providers))
-    fits = fits_by_aggregate(clients(placement)[0], request_)
+    file, _ = clients(placement, clouds.cloud(*providers))
+    fits = fits_by_aggregate(file, request_)
     assert {uuid: fits[uuid] for uuid in expected} == expected
 
 
@@ -178,11 +175,10 @@ def test_what_shares_with_a_part_serves_its_servers_and_is_no_host_of_it(
     other = provider(NAME.format(2), aggregates=f"{FIRST} {SECOND}", VCPU=4)
     used = {NAME.format(0): {"VCPU": 1}, NAME.format(1): {"DISK_GB": 1}}
     base = clouds.cloud(HOST, DISK, other, servers={NAME.format(3): used})
-    explained.seed(placement, base)
     queries = {"of hosts": query(group(VCPU=1)), "shared": query(group(DISK_GB=1))}
     wanted = {title: ((candidate_query,),) for title, candidate_query in queries.items()}
     request = show.ShowRequest(wanted, by=show.By.AGGREGATE, keep=1)
-    rows = show.show(clients(placement)[0], request, CONTEXT).rows
+    rows = show.show(clients(placement, base)[0], request, CONTEXT).rows
     kept = [(row.title, row.part, row.kept.least, row.kept.unsafe) for row in rows if row.kept]
     assert kept == [
         ("of hosts", FIRST, 3, ()),
@@ -225,14 +221,12 @@ def test_added_hosts_give_what_a_cloud_with_them_has(
 ) -> None:
     draw = random.Random(f"purchase {seed}")
     base, queries = brute_force.cloud_with_servers(draw, 4)
-    explained.seed(placement, base)
-    file, live = clients(placement)
+    file, live = clients(placement, base)
     root, number = draw.choice(hosts_of(base)), draw.randint(1, 3)
     added = [add_hosts.AddedHosts(root, 1), add_hosts.AddedHosts(root, number)]
     after = bought(base, root, number + 1)
     with service.InProcessPlacement() as other:
-        explained.seed(other, after)
-        real, _ = clients(other)
+        real, _ = clients(other, after)
         for request in queries:
             for by in (None, show.By.AGGREGATE, show.By.ZONE):
                 for client in (file, live):
@@ -258,13 +252,12 @@ def test_added_hosts_are_in_service_whatever_the_one_is_that_they_are_like() -> 
     # Nova has none of the two.
     nova = nova_servers.NovaReader(ServerHosts(values.Hosts()))
     with service.InProcessPlacement() as placement:
-        explained.seed(placement, base)
         request = show.ShowRequest(
             {"": ((query(group(VCPU=2)),),)},
             by=show.By.HOST,
             added=[add_hosts.AddedHosts(like, 2)],
         )
-        rows = show.show(clients(placement)[0], request, CONTEXT, nova=nova).rows
+        rows = show.show(clients(placement, base)[0], request, CONTEXT, nova=nova).rows
     names = {uuid: each.name for uuid, each in base.providers.items()}
     assert {row.part: row.capacity.count.least for row in rows if row.is_after} == {
         names[like]: 0,
@@ -278,8 +271,7 @@ def test_added_hosts_are_in_service_whatever_the_one_is_that_they_are_like() -> 
 def test_a_part_has_the_hosts_of_nova(seed: int, placement: service.InProcessPlacement) -> None:
     draw = random.Random(f"hosts of nova {seed}")
     base = clouds.draw_state(draw, small=True)
-    explained.seed(placement, base)
-    file, live = clients(placement)
+    file, live = clients(placement, base)
     roots = [root for root in base.tree if draw.random() < 0.8]
     nodes = tuple(values.ComputeNode(root, base.providers[root].name, root[:8]) for root in roots)
     services = tuple(values.ComputeService(root[:8], True, True, True) for root in roots)
@@ -366,8 +358,7 @@ def test_only_a_count_by_aggregate_sends_a_request_for_each_host(
         *(provider(NAME.format(n), VCPU=8, MEMORY_MB=8) for n in range(number - 2)),
         *(provider(NAME.format(n), PCPU=8) for n in range(number - 2, number)),
     )
-    explained.seed(placement, base)
-    _, live = clients(placement)
+    _, live = clients(placement, base)
     counted(live, query(group(VCPU=2, MEMORY_MB=1, required="HW_CPU_X86_SSE")), by)
     assert live.sent == {
         "allocation_candidates/resources": 1,
@@ -454,8 +445,7 @@ def test_hosts_in_reserve_cost_two_requests_for_each_provider_and_none_for_a_con
     base = on_hosts(hosts, VCPU=8, MEMORY_MB=64)
     _, first, *_ = base.providers
     base = brute_force.claim(base, NAME.format(999), {first: {"VCPU": 2}})
-    explained.seed(placement, base)
-    file, live = clients(placement)
+    file, live = clients(placement, base)
     request = show.ShowRequest({"": ((query(group(VCPU=1)),),)}, keep=1)
     assert show.show(live, request, CONTEXT) == show.show(file, request, CONTEXT)
     assert live.sent == {

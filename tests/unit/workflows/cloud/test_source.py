@@ -63,9 +63,7 @@ def everything(client: api.Client, seed: int) -> Mapping[str, Any]:
 def test_records_and_a_service_have_the_same_facts(seed: int) -> None:
     base = clouds.draw_state(random.Random(seed))
     with service.InProcessPlacement() as placement:
-        explained.seed(placement, base)
-        app, over_api = placement.app, placement.client()
-        over_api.transport.local = lambda: None
+        app, over_api = placement.app, explained.as_service(placement, base)
         of_service = everything(over_api, seed)
         assert placement.count()[INVENTORIES] == len(base.providers)
         before = placement.count()

@@ -47,10 +47,8 @@ class Cloud:
     def __init__(self, placement: service.InProcessPlacement, seed: object) -> None:
         self.draw = random.Random(f"explain {seed}")
         self.base = clouds.draw_state(self.draw)
-        explained.seed(placement, self.base)
+        self.service = explained.as_service(placement, self.base)
         self.file = placement.client(VERSION)
-        self.service = placement.client(VERSION)
-        self.service.transport.local = lambda: None
 
     def queries(self) -> Iterator[candidate.CandidateQuery]:
         for _ in range(QUERIES):
