@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The gabbi tests of the openstack-placement wheel, file by file, over HTTP.
 
-Each file has its own server process, which the fixtures fill over HTTP. The YAML stays in the
+Each file has its own server, which the fixtures fill over HTTP. The YAML stays in the
 wheel. ``pytest tests/conformance --serve placement`` runs them against the real service. On both,
 all pass except one in basic-http, where waitress itself answers a malformed content-length.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib.metadata
 import pathlib
 from collections.abc import Callable
@@ -15,9 +16,12 @@ from collections.abc import Callable
 import pytest
 
 from tests.support.conformance import fixtures, seeding
-from tests.support.peer import gabbi_suite, process
+from tests.support.peer import embedded, gabbi_suite, process
 
-SERVERS = {"embedded": process.EMBEDDED, "placement": process.PLACEMENT}
+SERVERS = {
+    "embedded": lambda folder, fixture: embedded.running(fixture),
+    "placement": functools.partial(process.running, process.PLACEMENT),
+}
 FILES = 79
 FOLDER = "placement/tests/functional/gabbits"
 #: ``{file: tests to which waitress, and not the application, answers}``
@@ -50,8 +54,8 @@ def test_the_server_passes(
     record_property: Callable[[str, object], None],
 ) -> None:
     data = gabbi_suite.read(path)
-    command = SERVERS[pytestconfig.getoption("--serve")]
-    with process.running(command, tmp_path, configuration(data)) as url:
+    serve = SERVERS[pytestconfig.getoption("--serve")]
+    with serve(tmp_path, configuration(data)) as url:
         seeding.configure(url, path.stem)
         result = gabbi_suite.run(path, data, url, fixtures)
     record_property("gabbi_total", result.total)

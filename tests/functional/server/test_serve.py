@@ -10,13 +10,15 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from osc_placement import server
 from osc_placement.server import run
+from tests.support.peer.embedded import serving
+from tests.support.peer.raw import port_of
 
 GET = b"GET /traits HTTP/1.1\r\nHost: a\r\nX-Auth-Token: admin\r\n"
 GET += b"OpenStack-API-Version: placement 1.39\r\n"
@@ -24,34 +26,20 @@ POST = b"POST /resource_providers HTTP/1.1\r\nHost: a\r\nX-Auth-Token: admin\r\n
 ADMIN = {"x-auth-token": "admin", "openstack-api-version": "placement 1.39"}
 JSON = b"Content-Type: application/json\r\n"
 
-Address = tuple[str, int]
-
-
-@contextlib.contextmanager
-def serving(app: Callable[..., Any], threads: int = 1) -> Iterator[tuple[run.HttpServer, Address]]:
-    service = run.HttpServer(app, "127.0.0.1", 0, threads)
-    thread = threading.Thread(target=service.run)
-    thread.start()
-    try:
-        yield service, ("127.0.0.1", int(service.url.rpartition(":")[2]))
-    finally:
-        service.stop()
-        thread.join()
-
 
 @pytest.fixture(scope="module")
-def address() -> Iterator[Address]:
-    with serving(server.create_app()) as (_, found):
-        yield found
+def port() -> Iterator[int]:
+    with serving(server.create_app()) as service:
+        yield port_of(service.url)
 
 
-def connect(address: Address) -> socket.socket:
-    return socket.create_connection(address, timeout=120)
+def connect(port: int) -> socket.socket:
+    return socket.create_connection(("127.0.0.1", port), timeout=120)
 
 
-def exchange(address: Address, *parts: bytes) -> bytes:
+def exchange(port: int, *parts: bytes) -> bytes:
     """The response up to the end of the connection; the client closes its side first."""
-    with connect(address) as client:
+    with connect(port) as client:
         for part in parts:
             client.sendall(part)
         # The server may have answered and closed the connection already.
@@ -74,9 +62,9 @@ def status(answer: bytes) -> int:
     return int(found[1])
 
 
-def assert_served(address: Address) -> None:
+def assert_served(port: int) -> None:
     """A well-behaved client gets its response, whatever the others do."""
-    assert status(exchange(address, GET + b"Connection: close\r\n\r\n")) == 200
+    assert status(exchange(port, GET + b"Connection: close\r\n\r\n")) == 200
 
 
 #: One for each way in which waitress refuses a request, and all that it passes on.
@@ -97,48 +85,46 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("raw", MALFORMED.values(), ids=MALFORMED)
-def test_a_malformed_request_is_refused_without_internal_details(
-    address: Address, raw: bytes
-) -> None:
-    answer = exchange(address, raw)
+def test_a_malformed_request_is_refused_without_internal_details(port: int, raw: bytes) -> None:
+    answer = exchange(port, raw)
     # waitress closes the connection for some errors, without a response.
     assert not answer or 400 <= status(answer) < 500 or status(answer) == 501
     assert b"Traceback" not in answer
     assert b".py" not in answer
 
 
-def test_a_write_with_an_invalid_host_header_gets_a_response(address: Address) -> None:
+def test_a_write_with_an_invalid_host_header_gets_a_response(port: int) -> None:
     raw = POST.replace(b"Host: a", b"Host: [") + JSON
-    answer = exchange(address, raw + b"Content-Length: 14\r\n\r\n" + b'{"name": "one"')
+    answer = exchange(port, raw + b"Content-Length: 14\r\n\r\n" + b'{"name": "one"')
     assert status(answer) == 400
-    answer = exchange(address, raw + b"Content-Length: 15\r\n\r\n" + b'{"name": "one"}')
+    answer = exchange(port, raw + b"Content-Length: 15\r\n\r\n" + b'{"name": "one"}')
     assert status(answer) in (201, 400)
 
 
-def test_a_body_that_is_too_large_is_refused_before_it_is_sent(address: Address) -> None:
+def test_a_body_that_is_too_large_is_refused_before_it_is_sent(port: int) -> None:
     length = run.MAX_BODY + 1
-    answer = exchange(address, POST + JSON + f"Content-Length: {length}\r\n\r\n".encode())
+    answer = exchange(port, POST + JSON + f"Content-Length: {length}\r\n\r\n".encode())
     assert status(answer) == 413
 
 
 @pytest.mark.parametrize("filler", [b"?name=", b"?resources=", b"?required=", b"?member_of="])
-def test_a_query_that_is_too_long_is_refused(address: Address, filler: bytes) -> None:
+def test_a_query_that_is_too_long_is_refused(port: int, filler: bytes) -> None:
     target = b"/resource_providers" + filler + b"A," * (run.MAX_HEADERS // 2)
-    answer = exchange(address, GET.replace(b"/traits", target) + b"\r\n")
+    answer = exchange(port, GET.replace(b"/traits", target) + b"\r\n")
     assert status(answer) == 431
 
 
-def test_hundreds_of_idle_connections_delay_no_other_client(address: Address) -> None:
+def test_hundreds_of_idle_connections_delay_no_other_client(port: int) -> None:
     with contextlib.ExitStack() as stack:
         for _ in range(run.MAX_CONNECTIONS - 50):
-            stack.enter_context(connect(address))
-        assert_served(address)
+            stack.enter_context(connect(port))
+        assert_served(port)
 
 
 def test_an_idle_connection_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "IDLE_SECONDS", 0.2)
     monkeypatch.setattr(run, "_SWEEP_SECONDS", 0)
-    with serving(server.create_app()) as (_, address), connect(address) as client:
+    with serving(server.create_app()) as service, connect(port_of(service.url)) as client:
         assert client.recv(1) == b""
 
 
@@ -150,9 +136,9 @@ def test_as_many_requests_as_threads_are_handled_at_the_same_time() -> None:
         start_response("204 No Content", [])
         return []
 
-    with serving(wait, run.THREADS) as (_, address), contextlib.ExitStack() as stack:
+    with serving(wait, run.THREADS) as service, contextlib.ExitStack() as stack:
         for _ in range(run.THREADS):
-            stack.enter_context(connect(address)).sendall(GET + b"\r\n")
+            stack.enter_context(connect(port_of(service.url))).sendall(GET + b"\r\n")
         together.wait(120)
 
 
@@ -165,15 +151,16 @@ def test_a_stop_closes_every_connection_and_accepts_no_more() -> None:
         start_response("200 OK", [("Content-Length", "2")])
         return [b"{}"]
 
-    with serving(slow) as (service, address):
-        busy, idle, half = connect(address), connect(address), connect(address)
+    with serving(slow) as service:
+        port = port_of(service.url)
+        busy, idle, half = connect(port), connect(port), connect(port)
         busy.sendall(GET + b"\r\n")
         half.sendall(GET)
         assert begun.wait(120)
         service.stop()
         assert [read_all(client) for client in (busy, idle, half)] == [b"", b"", b""]
         with pytest.raises(ConnectionRefusedError):
-            connect(address)
+            connect(port)
         ended.set()
 
 
@@ -196,14 +183,14 @@ def test_the_command_prints_its_url_and_stops_on_a_signal() -> None:
     with process("--port", "0") as started:
         assert started.stdout is not None
         url = started.stdout.readline().strip()
-        port = int(url.rpartition(":")[2])
-        assert_served(("127.0.0.1", port))
+        port = port_of(url)
+        assert_served(port)
         with process("--port", str(port)) as second:
             _, message = second.communicate(timeout=120)
             assert second.returncode == 1
         assert message.startswith(f"osc-placement-server: cannot listen on 127.0.0.1:{port}")
         assert "Traceback" not in message
-        with connect(("127.0.0.1", port)):
+        with connect(port):
             started.send_signal(signal.SIGTERM)
             out, message = started.communicate(timeout=120)
         assert (started.returncode, out, message) == (0, "", "")

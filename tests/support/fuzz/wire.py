@@ -14,6 +14,7 @@ from typing import Any
 
 from osc_placement import server
 from osc_placement.server import run
+from tests.support.peer.raw import port_of
 
 
 class Target:
@@ -24,7 +25,7 @@ class Target:
         self._service = run.HttpServer(self._call, "127.0.0.1", 0)
         self._thread = threading.Thread(target=self._service.run)
         self._thread.start()
-        self._port = int(self._service.url.rpartition(":")[2])
+        self._port = port_of(self._service.url)
 
     def _call(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
         return self.app(environ, start_response)

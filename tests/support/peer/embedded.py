@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reference server for tests: ``python -m tests.support.peer.embedded PORT``.
-
-Converts PLACEMENT_FIXTURE (see tests/support/peer/placement.py) to the server's options.
-"""
+"""The reference server for tests, on a port, in a thread of this process."""
 
 from __future__ import annotations
 
-import os
+import contextlib
 import pathlib
-import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
 
-from osc_placement.server import run
+from osc_placement.server import options, run
 
+#: The options for the configurations of PLACEMENT_FIXTURE, see tests/support/peer/placement.py.
 OPTIONS: dict[str, list[str]] = {
     "default": ["--legacy-rbac"],
     "legacy-rbac": ["--legacy-rbac"],
@@ -32,10 +32,24 @@ OPTIONS: dict[str, list[str]] = {
 }
 
 
-def main() -> None:
-    options = OPTIONS[os.environ.get("PLACEMENT_FIXTURE", "default")]
-    sys.exit(run.main(["--port", sys.argv[1], *options]))
+@contextlib.contextmanager
+def running(fixture: str) -> Iterator[str]:
+    """The URL of an empty server with one of the configurations, during the block."""
+    with (
+        contextlib.closing(options.create(options.parse(OPTIONS[fixture]))) as app,
+        serving(app, run.THREADS) as service,
+    ):
+        yield service.url
 
 
-if __name__ == "__main__":
-    main()
+@contextlib.contextmanager
+def serving(app: Callable[..., Any], threads: int = 1) -> Iterator[run.HttpServer]:
+    """A server of an application on a free port, during the block."""
+    service = run.HttpServer(app, "127.0.0.1", 0, threads)
+    thread = threading.Thread(target=service.run)
+    thread.start()
+    try:
+        yield service
+    finally:
+        service.stop()
+        thread.join()

@@ -20,7 +20,6 @@ from collections.abc import Iterator, Mapping, Sequence
 #: check and the server's bind.
 PORTS = range(23000, 24000)
 
-EMBEDDED = (sys.executable, "-m", "tests.support.peer.embedded")
 PLACEMENT = (sys.executable, "-m", "tests.support.peer.placement")
 
 START_LIMIT = 300.0

@@ -9,7 +9,7 @@ import pathlib
 import socket
 from collections.abc import Iterable, Iterator
 
-from tests.support.peer import process
+from tests.support.peer import embedded, process
 from tests.support.sequences import compare
 
 Headers = Iterable[tuple[str, str]]
@@ -18,13 +18,16 @@ Headers = Iterable[tuple[str, str]]
 @contextlib.contextmanager
 def both(folder: pathlib.Path, fixture: str) -> Iterator[tuple[int, int]]:
     """The ports of openstack-placement and of the reference server, both empty."""
-    with contextlib.ExitStack() as stack:
-        ports = []
-        for name, command in (("real", process.PLACEMENT), ("ours", process.EMBEDDED)):
-            (folder / name).mkdir()
-            url = stack.enter_context(process.running(command, folder / name, fixture))
-            ports.append(int(url.rpartition(":")[2]))
-        yield ports[0], ports[1]
+    with (
+        process.running(process.PLACEMENT, folder, fixture) as real,
+        embedded.running(fixture) as ours,
+    ):
+        yield port_of(real), port_of(ours)
+
+
+def port_of(url: str) -> int:
+    """The port of a URL without a path."""
+    return int(url.rpartition(":")[2])
 
 
 def encode(method: str, path: str, headers: Headers, body: bytes | None = None) -> bytes:
