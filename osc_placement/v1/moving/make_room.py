@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from osc_placement.v1.common import arguments, base, nova_request, services
 from osc_placement.v1.moving import shown
@@ -91,22 +91,16 @@ openstack placement capacity make-room --flavor m1.large --max-moves 5"""
             *shown.write_plan(made.plan, parsed_args.plan_out, parsed_args.script),
         ]
         self.answer = _tables(made, flavor)
+        moves = rows.lines(map(shown.move_fields, made.plan.moves))
         fields = {
             "fits": made.fits,
-            "moves": None if answer.steps is None else rows.lines(_rows(made)),
+            "moves": None if answer.steps is None else moves,
             "at_least": answer.at_least,
             "is_proven": answer.is_proven,
             "is_smallest": answer.is_smallest,
             "not_checked": rows.lines(caveats.doubts),
         }
         return tuple(fields), tuple(fields.values())
-
-
-def _rows(made: room_plan.RoomPlan) -> list[dict[str, Any]]:
-    return [
-        {"server": move.server, "name": move.name, "from": move.source, "to": move.target}
-        for move in made.plan.moves
-    ]
 
 
 def _tables(made: room_plan.RoomPlan, flavor: str) -> list[tables.Table]:

@@ -25,7 +25,7 @@ STATES = {
     "stopped": with_servers(vm_state="stopped"),
     "rebooting": with_servers(task_state="rebooting"),
 }
-MOVE = {"server": SMALL, "to": "nova-two"}
+MOVE = {"server": SMALL, "to": "nova-two", "way": "live", "memory_mb": 0}
 WRITTEN = f"{ROOM} --flavor full --max-moves 5 --plan-out room.json --script room.sh"
 FOLLOWED = f"{ROOM} --continue room.json"
 PLANNED = STATES["active"]._replace(before=[WRITTEN])
