@@ -55,11 +55,9 @@ class Audited(NamedTuple):
     findings: frozenset[tuple[str, str]]
 
 
-def heal_each(
-    lab: place.Place, servers: Iterable[str], state: str = database.SEEDED
-) -> dict[str, Healed]:
+def heal_each(lab: place.Place, servers: Iterable[str]) -> dict[str, Healed]:
     """``{uuid: result}``; restores the lab to the saved state."""
-    reported = _run(lab, "heal", state, list(servers))
+    reported = _run(lab, "heal", database.SEEDED, list(servers))
     return {uuid: Healed(**_select(Healed._fields, fields)) for uuid, fields in reported.items()}
 
 

@@ -58,15 +58,10 @@ def run_at(url: str, command: str, *arguments: str) -> shell.Outcome:
     return shell.run([*admin_options(url), *command.split(), *arguments])
 
 
-def client_at(
-    url: str,
-    user: str = "admin",
-    version: microversion.Microversion | None = None,
-    verify: str | bool = True,
-) -> api.Client:
-    """A client of a service without keystone; ``verify`` is a file of trusted certificates."""
-    auth = keystoneauth1.token_endpoint.Token(url, user)
-    session = keystoneauth1.session.Session(auth=auth, verify=verify)
+def client_at(url: str, version: microversion.Microversion | None = None) -> api.Client:
+    """A client of a service without keystone."""
+    auth = keystoneauth1.token_endpoint.Token(url, "admin")
+    session = keystoneauth1.session.Session(auth=auth)
     return api.Client(transport.over_session(session, endpoint=url), version)
 
 

@@ -120,8 +120,8 @@ def test_wide_requests_and_the_database_give_the_same_answers(
     assert answers(client, queries) == of_database
 
 
-def read_wide(client: Any, queries: Any, more: Any = (), **options: Any) -> wide.Wide:
-    return wide.Wide(wide.WideReader(client, CONTEXT), queries, more, **options)
+def read_wide(client: Any, queries: Any, **options: Any) -> wide.Wide:
+    return wide.Wide(wide.WideReader(client, CONTEXT), queries, **options)
 
 
 def serving(base: state.CloudState) -> set[str]:

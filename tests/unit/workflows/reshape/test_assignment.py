@@ -70,15 +70,12 @@ def merged(targets: Sequence[Offered]) -> Offered:
     return {slot: item for offered in targets for slot, item in offered.items()}
 
 
-def homes(answer: Answer, requests: Sequence[ConsumerRequest] = ()) -> dict[str, list[str]]:
-    """The consumers on each target: those of the requests, or c00, c01 …"""
+def homes(answer: Answer) -> dict[str, list[str]]:
+    """The consumers c00, c01 … on each target."""
     assert isinstance(answer, Assigned)
-    consumers = [item.consumer for item in requests] or [
-        f"c{number:02}" for number in range(len(answer.options))
-    ]
     by_target: dict[str, list[str]] = {}
-    for option, consumer in zip(answer.options, consumers, strict=True):
-        by_target.setdefault(option.root_uuid, []).append(consumer)
+    for number, option in enumerate(answer.options):
+        by_target.setdefault(option.root_uuid, []).append(f"c{number:02}")
     return by_target
 
 
