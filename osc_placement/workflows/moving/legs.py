@@ -100,10 +100,11 @@ def find(
     """Legs that empty as many of the hosts as can be, and as few legs.
 
     ``there`` is what nova says of a server on its new host. ``reserve`` is kept at each moment. The
-    hosts of ``first`` are in the first leg: they are being emptied.
+    hosts of ``first`` that can be emptied are in the first leg: they are being emptied.
     """
     planner = _Planner(rules, preference, there)
     possible = tuple(root for root in roots if _has_targets(moves, root))
+    first = set(first).intersection(possible)
     start = _Point(moves, reserve, possible)
     legs, end = planner.steady(start, first)
     is_proven = not end.waiting and len(legs) == rules.least_legs(possible)
@@ -226,7 +227,7 @@ class _Planner:
         end: _Point,
         effort: int,
     ) -> tuple[Reached, bool]:
-        """The most hosts in the fewest legs, and whether it is proven."""
+        """The most hosts in the fewest legs, and whether it is proven, with all of ``first``."""
         self.effort = effort
         best = legs, end
         try:
@@ -241,7 +242,8 @@ class _Planner:
                     break
         except SearchTooLong:
             return best, False
-        return best, True
+        # Without a first leg that all of them may have, the search has tried nothing.
+        return best, not first or (bool(legs) and set(first) <= set(legs[0].roots))
 
     def _grow(self, now: _Point, first: Collection[str], depth: int, number: int) -> Reached | None:
         """So many legs that empty ``number`` of the waiting hosts. Raises SearchTooLong."""

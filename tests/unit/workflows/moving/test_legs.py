@@ -220,20 +220,24 @@ def test_a_host_that_cannot_be_emptied_is_left_and_the_others_are_not() -> None:
     assert (answer.left, answer.is_proven) == (("a",), True)
 
 
-def test_more_legs_than_the_rules_ask_for_are_proven_by_a_search() -> None:
-    hosts = [provider(name, VCPU=4) for name in "abc"]
-    base = clouds.cloud(*hosts, servers={f"on {name}": f"{name} 3" for name in "ab"})
-    for effort in (EFFORT, 0):
-        moves, rules = drains.moves_of(base), legs.LegRules(at_once=2)
-        answer = legs.find(moves, "abc", rules, preference, effort=effort)
-        assert (len(answer.legs), answer.left, answer.is_proven) == (3, (), effort > 0)
+#: ``{(VCPU of each host, hosts that are being emptied): {effort: (legs, left, is it proven)}}``.
+SEARCHED: dict[tuple[str, str], dict[int, tuple[int, tuple[str, ...], bool]]] = {
+    # More legs than the rules ask for.
+    ("444", ""): {EFFORT: (3, (), True), 0: (3, (), False)},
+    # More hosts than leg after leg, also if a host that is being emptied cannot be.
+    ("254", ""): {EFFORT: (3, (), True), 0: (2, ("b",), False)},
+    ("2549", "d"): {EFFORT: (3, ("d",), True)},
+    # No leg may have all hosts that are being emptied.
+    ("254", "abc"): {EFFORT: (2, ("b",), False)},
+}
 
 
-def test_a_search_empties_more_hosts_than_leg_after_leg() -> None:
-    hosts = provider("a", VCPU=2), provider("b", VCPU=5), provider("c", VCPU=4)
-    base = clouds.cloud(*hosts, servers={"on a": "a 3", "on b": "b 3"})
-    left = {}
-    for effort in (EFFORT, 0):
+@pytest.mark.parametrize(("vcpus", "first"), SEARCHED)
+def test_a_search_finds_better_legs_and_proves_them(vcpus: str, first: str) -> None:
+    capacity = dict(zip("abcd", map(int, vcpus), strict=False))
+    used = {f"on {name}": f"{name} {8 if name == 'd' else 3}" for name in capacity if name != "c"}
+    base = clouds.cloud(*(provider(name, VCPU=it) for name, it in capacity.items()), servers=used)
+    for effort, expected in SEARCHED[vcpus, first].items():
         moves, rules = drains.moves_of(base), legs.LegRules(at_once=2)
-        left[effort] = legs.find(moves, "abc", rules, preference, effort=effort).left
-    assert left == {EFFORT: (), 0: ("b",)}
+        answer = legs.find(moves, [*capacity], rules, preference, first=first, effort=effort)
+        assert (len(answer.legs), answer.left, answer.is_proven) == expected
