@@ -37,11 +37,11 @@ def connected(
 ) -> MoveServices:
     """The services; they are of the cloud of the plan that is continued.
 
-    Requests: those of ``reader_of``. Errors: PlacementError for another cloud.
+    Requests: those of ``reader_of``. Errors: PlacementError for another cloud, or another command.
     """
     client = command.connect()
     if former is not None:
-        former.check_target(client.target)
+        former.check(command.cmd_name or "", client.target)
     opened = services.NovaServices(command).nova
     reader = nova_request.reader_of(command, scheduler, opened)
     return MoveServices(client, opened, reader, scheduler)

@@ -199,8 +199,12 @@ class MovePlan(forms.JsonObject):
         """The command line that reads what became of this plan."""
         return command_line.line(self.command, options=[("--continue", str(path))])
 
-    def check_target(self, target: transport.Target) -> None:
-        """Refuse another cloud than that of the plan. Errors: PlacementError."""
+    def check(self, command: str, target: transport.Target) -> None:
+        """Refuse another command, and another cloud than the plan's. Errors: PlacementError."""
+        if command != self.command:
+            raise errors.PlacementError(
+                f"the plan is not of '{command}': 'openstack {self.command} --continue' is for it"
+            )
         if not target.identity.may_be(self.identity):
             raise errors.PlacementError(
                 f"the plan is for {self.target}, and this is {target}: select its cloud"

@@ -118,7 +118,8 @@ REFUSED = [
         "even.svg exists and is not a picture. Nothing was written."),
     Row(f"{BALANCE} --script even.sh", "lopsided", 2, "--script: needs --plan-out"),
     Row(f"{BALANCE} --except nothing", "lopsided", 1, "--except nothing: no server"),
-    Row(f"{BALANCE} --continue nothing.json", "lopsided", 1, "nothing.json cannot be read"),
+    Row(f"placement host drain one --plan-out other.json\n{BALANCE} --continue other.json",
+        "lopsided", 1, "not of 'placement capacity balance': 'openstack placement host drain"),
 ]
 # fmt: on
 

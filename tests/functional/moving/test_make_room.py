@@ -51,7 +51,9 @@ TABLE = [
 REFUSED = [
     Row(ROOM, "active", 2, "give one --flavor"),
     Row(f"{ROOM} --flavor full --script room.sh", "active", 2, "--script: needs --plan-out"),
-    Row(f"{ROOM} --continue nothing.json", "active", 1, "nothing.json cannot be read"),
+    Row(f"placement host drain one --plan-out other.json\n{ROOM} --continue other.json", "active",
+        1, "not of 'placement capacity make-room': 'openstack placement host drain --continue'"),
+    Row("placement host drain --continue room.json --verify-empty", "planned", 1, "make-room --c"),
     Row(f"{ROOM} --flavor full --flavor fits", "active", 2, "give one --flavor"),
     Row(f"{ROOM} --flavor nothing", "active", 1, "nothing"),
     Row(f"{ROOM} --flavor full --count 0", "active", 2, "--count"),

@@ -201,6 +201,9 @@ REFUSED = [
     Row(CONTINUE, "running", 1, "a script of roll.json runs, or a reboot that it began: wait"),
     Row(CONTINUE, "without nova.conf", 1, "give the file with --nova-conf"),
     Row(f"{ROLL} --continue nothing.json", "cloud", 1, "nothing.json cannot be read"),
+    Row(f"placement host drain one --plan-out other.json\n{ROLL} --continue other.json", "cloud",
+        1, "the plan is not of 'placement host roll': 'openstack placement host drain --continue'"),
+    Row("placement host drain --continue roll.json", "planned", 1, "placement host roll --c"),
 ]
 # fmt: on
 

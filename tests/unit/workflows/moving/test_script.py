@@ -478,21 +478,18 @@ def test_the_steps_of_a_killed_script_end_before_it_runs_again(tmp_path: pathlib
         killed_and_run_again(tmp_path, killed, alone=True)
 
 
-def test_a_host_that_was_disabled_before_keeps_its_reason(tmp_path: pathlib.Path) -> None:
-    disabled = (document.DisabledHost("cmp-1", "broken RAM, ticket 4711"),)
+@pytest.mark.parametrize("before", [True, False])
+def test_a_host_that_somebody_disabled_keeps_its_reason(
+    tmp_path: pathlib.Path, before: bool
+) -> None:
+    disabled = (document.DisabledHost("cmp-1", "broken RAM, ticket 4711"),) * before
     cloud = Cloud(tmp_path, [move(2, 1)], disabled=disabled)
     cloud.change(services={"cmp-1": "disabled"})
     assert cloud.run().returncode == 0
-    assert not any("compute service" in call for call in cloud.state["calls"])
-    text = cloud.script.read_text()
-    assert "# cmp-1 stays disabled: broken RAM, ticket 4711\n" in text
-
-
-def test_a_host_that_was_disabled_since_the_plan_keeps_its_reason(tmp_path: pathlib.Path) -> None:
-    cloud = Cloud(tmp_path, [move(2, 1)])
-    cloud.change(services={"cmp-1": "disabled"})
-    assert cloud.run().returncode == 0
-    assert not any("compute service set" in call for call in cloud.state["calls"])
+    calls = [call for call in cloud.state["calls"] if "compute service" in call]
+    assert all("compute service list" in call for call in calls), calls
+    is_named = "# cmp-1 stays disabled: broken RAM, ticket 4711\n" in cloud.script.read_text()
+    assert (not calls, is_named) == (before, before)
 
 
 def test_no_name_ends_a_comment_or_runs(tmp_path: pathlib.Path) -> None:
