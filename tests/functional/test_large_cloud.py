@@ -28,6 +28,15 @@ TRAITS, AGGREGATES = f"{OF_PROVIDER}/traits", f"{OF_PROVIDER}/aggregates"
 AUDIT = {CANDIDATES: 1, f"GET {ALLOCATIONS}": HOSTS, "GET /usages": OWNERS}
 #: With the units of the hosts of servers without allocations.
 LACKING = {**AUDIT, f"GET {INVENTORIES}": 12}
+HEALTH = {
+    **AUDIT,
+    CANDIDATES: 1 + len(large.FLAVORS),
+    # One more of the project of consumers without an owner.
+    "GET /usages": OWNERS + 1,
+    f"GET {INVENTORIES}": PROVIDERS,
+    "GET /traits": 2,
+    "GET /resource_classes": 1,
+}
 #: The second reading of the inventories finds providers that were deleted and created again.
 SNAPSHOT = {
     **dict.fromkeys([f"GET {part}" for part in (ALLOCATIONS, TRAITS, AGGREGATES)], PROVIDERS),
@@ -71,32 +80,9 @@ EXPECTED: dict[str, tuple[int, dict[str, int]]] = {
     # of one per trait and class.
     "flavor audit": (17, {CANDIDATES: 1 + len(large.FLAVORS)}),
     # Health, and what it does not read of every provider. The allocations were repaired.
-    "report": (
-        26,
-        {
-            **AUDIT,
-            f"GET {OF_PROVIDER}/allocations": PROVIDERS,
-            CANDIDATES: 1 + len(large.FLAVORS),
-            # One more of the project of consumers without an owner.
-            "GET /usages": OWNERS + 1,
-            f"GET {INVENTORIES}": PROVIDERS,
-            "GET /traits": 2,
-            "GET /resource_classes": 1,
-        },
-    ),
+    "report": (26, {**HEALTH, f"GET {OF_PROVIDER}/allocations": PROVIDERS}),
     # What its checks read, each once. The allocations were repaired.
-    "health": (
-        26,
-        {
-            **AUDIT,
-            CANDIDATES: 1 + len(large.FLAVORS),
-            # One more of the project of consumers without an owner.
-            "GET /usages": OWNERS + 1,
-            f"GET {INVENTORIES}": PROVIDERS,
-            "GET /traits": 2,
-            "GET /resource_classes": 1,
-        },
-    ),
+    "health": (26, HEALTH),
     "provider audit": (10, {f"GET {INVENTORIES}": PROVIDERS, "GET /traits": 1}),
 }
 

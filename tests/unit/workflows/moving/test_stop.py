@@ -127,9 +127,8 @@ def test_no_server_moves_to_a_host_that_the_compute_filter_refuses(seed: int) ->
 def test_the_constraint_that_prevents_a_move_is_named() -> None:
     hosts = provider("a", VCPU=4), provider("b", VCPU=4, traits="T")
     base = clouds.cloud(*hosts, servers={"s": "a 2"})
-    nova_cases = cases.of_servers({"s": query(group(VCPU=2, forbidden="T"))})
-    on_host = servers.servers_on(base, ["a"], nova_cases)
-    verdict = stop.may_stop(capacity_moves.Moves(base, on_host, budgets.SearchBudget()), ["a"])
+    moves = moves_of(base, queries={"s": query(group(VCPU=2, forbidden="T"))})
+    verdict = stop.may_stop(moves, ["a"])
     assert verdict.answer is Answer.NO
     assert [unplaced.reasons for unplaced in verdict.unplaced] == [
         ("no other host has room with required=!T",)
@@ -297,24 +296,24 @@ def test_a_full_server_group_is_named() -> None:
 AFFINITY = {"g": ServerGroup("g", "web", "affinity", ("s", "t"))}
 
 
-def with_two_servers(*hosts: tuple[str, int]) -> state.CloudState:
-    """Hosts with so many VCPU; ``s`` is on a and ``t`` on c."""
-    providers = [provider(name, VCPU=total) for name, total in hosts]
-    return clouds.cloud(*providers, servers={"s": "a 1", "t": "c 1"})
+def with_two_servers(last: int = 4) -> state.CloudState:
+    """Hosts with 4 VCPU, the last one with so many; ``s`` is on a and ``t`` on c."""
+    hosts = provider("a", VCPU=4), provider("b", VCPU=4), provider("c", VCPU=last)
+    return clouds.cloud(*hosts, servers={"s": "a 1", "t": "c 1"})
 
 
 def test_a_server_with_affinity_goes_to_its_group() -> None:
-    moves = moves_of(with_two_servers(("a", 4), ("b", 4), ("c", 4)), AFFINITY)
+    moves = moves_of(with_two_servers(), AFFINITY)
     options = stop.may_stop(moves, ["a"]).placement
     assert [option.root_uuid for option in options.values()] == ["c"]
-    moves = moves_of(with_two_servers(("a", 4), ("b", 4), ("c", 1)), AFFINITY)
+    moves = moves_of(with_two_servers(1), AFFINITY)
     assert [unplaced.reasons for unplaced in stop.may_stop(moves, ["a"]).unplaced] == [
         (f"{REFUSING}b (ServerGroupAffinityFilter: server group web is on a, c)",)
     ]
 
 
 def test_no_server_of_a_group_with_affinity_leaves_the_last_host_of_the_group() -> None:
-    base = with_two_servers(("a", 4), ("b", 4), ("c", 4))
+    base = with_two_servers()
     verdict = stop.may_stop(moves_of(base, AFFINITY), ["a", "c"])
     assert verdict.answer is Answer.NO
     assert {unplaced.reasons for unplaced in verdict.unplaced} == {
@@ -325,8 +324,6 @@ def test_no_server_of_a_group_with_affinity_leaves_the_last_host_of_the_group() 
 
 
 def test_a_largest_set_leaves_a_host_for_each_group_with_affinity() -> None:
-    verdict = stop.largest(
-        moves_of(with_two_servers(("a", 4), ("b", 4), ("c", 4)), AFFINITY), ["a", "b", "c"], 3
-    )
+    verdict = stop.largest(moves_of(with_two_servers(), AFFINITY), ["a", "b", "c"], 3)
     assert (verdict.answer, len(verdict.hosts)) == (Answer.YES, 2)
     assert set(verdict.hosts) != {"a", "c"}
