@@ -13,7 +13,6 @@ from osc_placement.v1.moving import shown
 from osc_placement.v1.output import rows, tables
 
 if TYPE_CHECKING:
-    from osc_placement.scheduling.answer import Caveats
     from osc_placement.workflows.moving import stop_hosts
 
 
@@ -101,6 +100,7 @@ def _fields(answer: stop_hosts.StopAnswer) -> dict[str, Any]:
         }
         for item in answer.unplaced
     ]
+    columns: rows.Columns[stop_hosts.StopAnswer] = services.caveat_columns(lambda it: it.caveats)
     return {
         "answer": str(answer.answer),
         "hosts": rows.lines(answer.hosts),
@@ -108,12 +108,8 @@ def _fields(answer: stop_hosts.StopAnswer) -> dict[str, Any]:
         "unplaced": rows.lines(unplaced),
         "without_allocations": rows.lines(answer.without_allocations),
         "reason": answer.reason,
-        **{name: of(answer.caveats) for name, of in services.caveat_columns(_same).items()},
+        **{name: of(answer) for name, of in columns.items()},
     }
-
-
-def _same(caveats: Caveats) -> Caveats:
-    return caveats
 
 
 def _tables(answer: stop_hosts.StopAnswer) -> Iterator[tables.Table]:

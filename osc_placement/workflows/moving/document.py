@@ -165,10 +165,8 @@ class MovePlan(forms.JsonObject):
     def leg(self, at: int) -> MovePlan:
         """The leg at a position, as a plan that ``placement host drain`` follows."""
         before = self.legs.legs[:at]
-        begin, start = (
-            sum(leg.moves for leg in before),
-            sum(len(leg.hosts) for leg in before),
-        )
+        begin = sum(leg.moves for leg in before)
+        start = sum(len(leg.hosts) for leg in before)
         leg = self.legs.legs[at]
         moves = self.moves[begin : begin + leg.moves]
         ended = moves[0].wave - 1 if moves else 0

@@ -19,12 +19,9 @@ from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, S
 
 from osc_placement.search import placing
 from osc_placement.workflows.cloud import servers
-from osc_placement.workflows.moving import fewest
+from osc_placement.workflows.moving import evenness, fewest
 from osc_placement.workflows.moving.places import Moves, Wanted
 from osc_placement.workflows.moving.steps import Amounts, DrainStep
-
-#: More moves than any cloud has servers.
-_NEVER = 1 << 30
 
 
 def find(
@@ -137,7 +134,7 @@ class _Room:
     def _bound(self, costs: list[list[int]]) -> int:
         cheapest = heapq.nsmallest(self._count, itertools.chain.from_iterable(costs))
         if len(cheapest) < self._count:
-            return _NEVER
+            return evenness.NEVER
         return max(cheapest, default=0) if self._spans else sum(cheapest)
 
 

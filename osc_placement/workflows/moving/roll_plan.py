@@ -255,7 +255,14 @@ class _Roll:
         )
 
     def _found(self, roots: Sequence[str]) -> tuple[legs.Legs, Caveats]:
-        reserve, caveats = self._reserve()
+        request = self._request
+        reserve, caveats = reserve_plan.before_plan(
+            self._hosts.names,
+            self._read.everywhere,
+            request.options.keep,
+            request.seconds,
+            self._started,
+        )
         return legs.find(
             self._moves,
             roots,
@@ -280,12 +287,6 @@ class _Roll:
         moved = dataclasses.replace(case.server, host=host)
         case = dataclasses.replace(case, way=server.way, server=moved)
         return dataclasses.replace(server, answers=self._verdicts.of(case))
-
-    def _reserve(self) -> tuple[reserve_plan.FailureReserve | None, Caveats]:
-        request, names = self._request, self._hosts.names
-        return reserve_plan.before_plan(
-            names, self._read.everywhere, request.options.keep, request.seconds, self._started
-        )
 
     def _why_left(self, answer: legs.Legs, root: str) -> tuple[str, ...]:
         """Why no leg empties a host, on the state after all legs."""
