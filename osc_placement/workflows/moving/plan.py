@@ -138,15 +138,16 @@ class DrainRequest:
 def disabled(
     hosts: Sequence[str], compute: ServerHosts, former: document.MovePlan | None
 ) -> tuple[document.DisabledHost, ...]:
-    """The hosts that somebody disabled before the first plan, whose script disables the others."""
-    if former is not None:
-        return former.disabled
+    """The hosts that somebody disabled: before the first plan, or since then, not by its script."""
+    before = former.disabled if former else ()
     services = (compute.service_of(host) for host in hosts)
-    return tuple(
-        document.DisabledHost(service.host, service.disabled_reason)
+    now = {
+        service.host: document.DisabledHost(service.host, service.disabled_reason)
         for service in services
         if service is not None and not service.is_enabled
-    )
+        if former is None or service.disabled_reason != document.REASON
+    }
+    return tuple((now | {host.host: host for host in before}).values())
 
 
 def _check(read: ServersRead, compute: ServerHosts, failures: int) -> None:

@@ -140,7 +140,8 @@ def check(
         elif not service.is_enabled and host not in others:
             enable = [("--enable", None)]
             command = command_line.line("compute service set", host, "nova-compute", options=enable)
-            yield ClosedGate(host, "nova-compute is disabled", command)
+            reason = service.disabled_reason or "without a reason"
+            yield ClosedGate(host, f"nova-compute is disabled: {reason}", command)
         else:
             leaked = [
                 it.consumer_uuid for it in server_moves.holders_on(cloud, root) if it.is_leaked

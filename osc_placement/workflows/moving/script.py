@@ -150,7 +150,7 @@ reports() {
 # back HOST: reboot a host, wait until its nova-compute reports again, and let servers come. The
 # reboot has a session of its own: it and its record outlive the script, and so does the lock.
 back() {
-    local host=$1 before='' report='' limit=0
+    local host=$1 before='' report='' limit=0 why=''
     if recorded back "$host"; then return; fi
     if ! recorded rebooted "$host"; then
         echo "$host: ${reboot[*]} (its output: $roll.log)"
@@ -166,7 +166,11 @@ back() {
         sleep "$pause"
         report=$(reports "$host") || report=''
     done
-    if [[ " $stay " != *" $host "* ]]; then
+    # Somebody else may have disabled it since the plan.
+    why=$(timeout 300 openstack compute service list --long --host="$host" \\
+        --service=nova-compute -f value -c 'Disabled Reason') ||
+        stop "$host: nova does not show nova-compute"
+    if [[ $why == "$reason" && " $stay " != *" $host "* ]]; then
         timeout 300 openstack compute service set --enable -- "$host" nova-compute ||
             stop "$host: nova does not enable nova-compute"
     fi

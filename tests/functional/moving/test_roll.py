@@ -42,6 +42,7 @@ PLANNED = cloud()._replace(before=[PLAN])
 DONE = {"roll.json.done": "rebooted nova-four\nback nova-four\n"}
 REBOOTED = {"roll.json.done": "rebooted nova-four\n"}
 BY_SCRIPT = {"status": "disabled", "disabled_reason": "drain"}
+BROKEN = {"status": "disabled", "disabled_reason": "broken RAM"}
 
 
 def run_a_script() -> None:
@@ -91,6 +92,12 @@ STATES = {
     ),
     "went on without another": cloud()._replace(before=[f"{PLAN} --skip nova-one"], files=DONE),
     "disabled": later(REBOOTED, services={"four": BY_SCRIPT}),
+    # The plan that was continued has the host, and its script rebooted it.
+    "repaired": cloud(services={"two": BROKEN})._replace(
+        before=[f"{CONTINUE} --plan-out roll.json"],
+        first=cloud(services={"two": BROKEN | {"state": "down"}})._replace(before=[PLAN]),
+        change=lambda: pathlib.Path("roll.json.done").write_text("back nova-two\n"),
+    ),
     "leaked": later(DONE)._replace(cloud=leaked()),
     "gone": later(DONE, names=HOSTS[:3]),
     "another gone": later(DONE, on={"b": "two", "c": "three"}, names=HOSTS[1:]),
@@ -148,8 +155,9 @@ TABLE = [
     Row(f"{CONTINUE} --verify-back --skip nova-four", "not back", 0, {"open": True}),
     Row(f"{CONTINUE} --verify-back", "went on without", 0, {"open": True}),
     Row(f"{CONTINUE} --verify-back", "disabled", 3, {"not_back": [{
-        "reason": "nova-compute is disabled",
+        "reason": "nova-compute is disabled: drain",
         "command": "openstack compute service set --enable nova-four nova-compute"}]}),
+    Row(f"{CONTINUE} --verify-back", "repaired", 0, {"open": True}),
     Row(f"{CONTINUE} --verify-back", "leaked", 3, {"not_back": [{
         "command": "openstack placement allocation audit --repair --host=nova-four"}]}),
     Row(f"{CONTINUE} --verify-back", "gone", 3, {"not_back": [{

@@ -66,6 +66,8 @@ if command.startswith("placement"):
     ended(3 if left else 0, "a table")
 if command.startswith("compute service list"):
     (host,) = [word[7:] for word in words if word.startswith("--host=")]
+    if "Disabled Reason" in words:
+        ended(0, nova["reason"] if nova["services"][host] == "disabled" else None)
     if "State" in words:
         # The report before the reboot is shown until the next one, at a time that no clock has.
         nova["reports"] += 1
@@ -149,6 +151,7 @@ class Cloud:
             "gate": False,
             "reports": 0,
             "returns": True,
+            "reason": "drain",
             "services": {"cmp-1": "enabled"},
             "servers": {it.server: _server(it) for it in moves},
         }
@@ -582,9 +585,14 @@ def test_a_leg_stops_and_says_why(
         assert leg.reboots == before
 
 
-def test_a_host_of_somebody_else_is_rebooted_and_stays_disabled(tmp_path: pathlib.Path) -> None:
-    leg = Leg(tmp_path, disabled=(document.DisabledHost("cmp-1", "broken"),))
-    leg.change(services={"cmp-1": "disabled"})
+@pytest.mark.parametrize("reason", ["drain", "broken"])
+def test_a_host_of_somebody_else_is_rebooted_and_stays_disabled(
+    reason: str, tmp_path: pathlib.Path
+) -> None:
+    """Disabled before the plan, or since then."""
+    disabled = (document.DisabledHost("cmp-1", reason),) * (reason == "drain")
+    leg = Leg(tmp_path, disabled=disabled)
+    leg.change(services={"cmp-1": "disabled"}, reason=reason)
     assert leg.run().returncode == 0
     assert leg.state["services"] == {"cmp-1": "disabled"}
     assert leg.reboots == "--now cmp-1\n"
