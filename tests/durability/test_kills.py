@@ -25,16 +25,11 @@ import pytest
 
 from osc_placement import server
 from osc_placement.testing import cloud
+from tests.load.test_load import HEADERS
 
 #: The number of kills, without and with ``--long``.
 KILLS, MANY_KILLS = 60, 1000
 CLIENTS = 3
-HEADERS = {
-    "x-auth-token": "admin",
-    "x-roles": "admin,service",
-    "content-type": "application/json",
-    "openstack-api-version": "placement 1.39",
-}
 HOSTS = tuple(str(uuid.UUID(int=number + 1, version=4)) for number in range(4))
 
 

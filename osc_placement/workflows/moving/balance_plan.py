@@ -246,15 +246,18 @@ class _Balance:
     def _part(self, name: str, roots: Sequence[str], done: list[steps.DrainStep]) -> PartBalance:
         """Balance hosts after the steps for the others, and add its steps to those."""
         movable = [server for server in self._movable if server.root_uuid in roots]
-        answer = self._surest(balance.EvenPart(roots, name, movable), done)
+        left = self._request.most_moves - len(done)
+        answer = self._surest(balance.EvenPart(roots, name, movable), left, done)
         done += answer.steps
         before, after = (
             {self._names.host(host.root): host for host in hosts}
             for hosts in (answer.before, answer.after)
         )
-        return PartBalance(name, before, after, answer, self._why_not(answer))
+        return PartBalance(name, before, after, answer, self._why_not(answer, left))
 
-    def _surest(self, part: balance.EvenPart, done: Sequence[steps.DrainStep]) -> balance.Balanced:
+    def _surest(
+        self, part: balance.EvenPart, most_moves: int, done: Sequence[steps.DrainStep]
+    ) -> balance.Balanced:
         """On hosts that surely take the servers, if that is enough."""
         request, is_kept = self._request, self._is_kept(done)
 
@@ -263,7 +266,7 @@ class _Balance:
                 moves,
                 part,
                 request.within,
-                request.most_moves - len(done),
+                most_moves,
                 request.flavors,
                 self._preference.scarce_beside,
                 is_kept,
@@ -279,15 +282,14 @@ class _Balance:
         kept = self._kept
         return None if kept is None else lambda more: kept.is_kept((), [*done, *more])
 
-    def _why_not(self, answer: balance.Balanced) -> str:
+    def _why_not(self, answer: balance.Balanced, most_moves: int) -> str:
         """Why the limit is not reached; empty if it is."""
         if answer.is_reached:
             return ""
-        limit = self._request.most_moves
         if answer.least_spread > self._request.within + evenness.TOLERANCE:
             return "the sizes of the servers, and those that stay, allow no smaller spread"
-        if answer.at_least is not None and answer.at_least > limit:
-            return f"--max-moves {limit}: more moves are needed"
+        if answer.at_least is not None and answer.at_least > most_moves:
+            return f"--max-moves {self._request.most_moves}: more moves are needed"
         keep = self._request.options.keep
         reserve = f", and for what --keep {keep} reserves," if keep else ""
         return f"no moves with room for each step{reserve} were found"

@@ -59,10 +59,17 @@ MOVED = cloud(on=LOPSIDED | {"a": "two"})._replace(
 TOGETHER = {
     "id": "g", "name": "web", "policy": "affinity", "members": [uuid_of("a"), uuid_of("b")],
 }  # fmt: skip
+T = {"extra_specs": {"trait:CUSTOM_T": "required"}}
 STATES |= {
+    # Servers of two kinds of hosts, with one move each.
+    "two parts": State(
+        hosts("one", "two", "three").compute("four", "five", traits=["CUSTOM_T"], VCPU=8)
+        .guest("a", "one", 3).guest("b", "one", 3).guest("c", "four", 3, **T)
+        .guest("d", "four", 3, **T).flavor("t", **T)
+    ),
     "affinity": STATES["lopsided"]._replace(nova=nova.answers(server_groups=[TOGETHER])),
     "other file": STATES["lopsided"]._replace(files={"even.svg": "x"}),
-}
+}  # fmt: skip
 STATES |= {"planned": STATES["lopsided"]._replace(before=[WRITTEN]), "moved": MOVED}
 
 
@@ -86,6 +93,8 @@ TABLE = [
         reached=False, at_least=None, least_spread=75,
         why="the sizes of the servers, and those that stay, allow no smaller spread")),
     Row(f"{BALANCE} --within 40%", "empty host", 0, part(spread=75, spread_after=37.5, moves=1)),
+    Row(f"{BALANCE} --within 40% --max-moves 1", "two parts", 3, {"moves": [{}], "parts": [
+        {"reached": True}, {"at_least": 1, "why": "--max-moves 1: more moves are needed"}]}),
     Row(f"{BALANCE} --within 40% --keep 1", "empty host", 3, part(
         reached=False, spread_after=75, why=("what --keep 1 reserves,",))
         | {"moves": []}),
