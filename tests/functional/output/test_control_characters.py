@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import pathlib
 import random
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -55,9 +54,7 @@ def poisoned(document: Any) -> Any:
     return json.loads(text)
 
 
-@pytest.fixture
-def target(tmp_path: pathlib.Path) -> Iterator[targets.Target]:
-    yield from fixtures.embedded("loopback", tmp_path)
+target = fixtures.only("loopback")
 
 
 @pytest.fixture(autouse=True)

@@ -4,9 +4,7 @@
 from __future__ import annotations
 
 import json
-import pathlib
 import re
-from collections.abc import Iterator
 
 import pytest
 
@@ -23,10 +21,7 @@ RUNS = {
     "placement plan show": ("plan.json",),
 }
 
-
-@pytest.fixture
-def target(tmp_path: pathlib.Path) -> Iterator[targets.Target]:
-    yield from fixtures.embedded("embedded", tmp_path)
+target = fixtures.only("embedded")
 
 
 @pytest.fixture

@@ -63,9 +63,7 @@ def cases() -> Iterator[Any]:
             yield pytest.param(family, kind, marks=() if is_short else pytest.mark.long)
 
 
-@pytest.fixture
-def target(tmp_path: pathlib.Path) -> Iterator[targets.Target]:
-    yield from fixtures.embedded("loopback", tmp_path)
+target = fixtures.only("loopback")
 
 
 @pytest.fixture(autouse=True)

@@ -16,10 +16,7 @@ from tests.support.peer import fixtures, shell, target as targets
 CLOUD = "cloud.sqlite"
 SAVE = f"placement snapshot save {CLOUD}"
 
-
-@pytest.fixture
-def target(tmp_path: pathlib.Path) -> Iterator[targets.Target]:
-    yield from fixtures.embedded("embedded", tmp_path)
+target = fixtures.only("embedded")
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ import json
 import pathlib
 import re
 import urllib.parse
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -23,10 +22,7 @@ from tests.support.peer import fixtures, shell, target as targets
 CLOUD = "cloud.sqlite"
 RECORDING = ("--os-nova-recording", "12-hosts")
 
-
-@pytest.fixture
-def target(tmp_path: pathlib.Path) -> Iterator[targets.Target]:
-    yield from fixtures.embedded("embedded", tmp_path)
+target = fixtures.only("embedded")
 
 
 def test_host_aggregates_select_providers_on_the_snapshot(

@@ -7,6 +7,7 @@ import contextlib
 import os
 import pathlib
 from collections.abc import Iterator, Mapping
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -120,6 +121,16 @@ def embedded(
         yield loopback
     finally:
         loopback.stop()
+
+
+def only(name: str) -> Any:
+    """The fixture ``target`` of a module whose tests run on the reference server alone."""
+
+    @pytest.fixture(name="target")
+    def target(tmp_path: pathlib.Path) -> Iterator[targets.Target]:
+        yield from embedded(name, tmp_path)
+
+    return target
 
 
 @pytest.fixture
