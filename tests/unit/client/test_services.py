@@ -167,17 +167,15 @@ def test_a_damaged_response_is_an_error_of_the_request(call: Call, answer: bytes
 
 
 @contextlib.contextmanager
-def answering(answer: Callable[[str], bytes]) -> Iterator[str]:
-    """A server that answers each request by its path."""
+def serving(answer: Callable[[socket.socket], None]) -> Iterator[str]:
+    """A server that answers each connection in a thread of its own."""
     server = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:
         with contextlib.suppress(OSError):
             while True:
                 client, _ = server.accept()
-                with client:
-                    path = client.recv(65536).split()[1].decode()
-                    client.sendall(answer(path))
+                threading.Thread(target=answer, args=(client,), daemon=True).start()
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
@@ -190,9 +188,20 @@ def answering(answer: Callable[[str], bytes]) -> Iterator[str]:
 
 
 @contextlib.contextmanager
+def answering(answer: Callable[[str], bytes]) -> Iterator[str]:
+    """A server that answers each request by its path."""
+
+    def send(client: socket.socket) -> None:
+        with client, contextlib.suppress(OSError):
+            client.sendall(answer(client.recv(65536).split()[1].decode()))
+
+    with serving(send) as url:
+        yield url
+
+
+@contextlib.contextmanager
 def dripping(head: bytes) -> Iterator[str]:
     """A server that sends ``head``, and then a byte every twentieth of a second, for ever."""
-    server = socket.create_server(("127.0.0.1", 0))
     ended = threading.Event()
 
     def drip(client: socket.socket) -> None:
@@ -202,21 +211,11 @@ def dripping(head: bytes) -> Iterator[str]:
             while not ended.wait(0.05):
                 client.sendall(b"a")
 
-    def serve() -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                client, _ = server.accept()
-                threading.Thread(target=drip, args=(client,), daemon=True).start()
-
-    thread = threading.Thread(target=serve, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.getsockname()[1]}"
-    finally:
-        ended.set()
-        server.shutdown(socket.SHUT_RDWR)
-        server.close()
-        thread.join(120)
+    with serving(drip) as url:
+        try:
+            yield url
+        finally:
+            ended.set()
 
 
 HEADS = {

@@ -73,19 +73,22 @@ def found(result: AuditResult[Any]) -> set[tuple[str, str]]:
     return {(str(finding.code), finding.subject.uuid) for finding in result.findings}
 
 
+#: The requests of audit and heal, without the listings.
+READS = {
+    # Capacities and usages of all hosts; unused devices have no allocations to read.
+    "GET /allocation_candidates": 1,
+    "GET /resource_providers/{}/allocations": HOSTS + NESTED,
+    # With their units: hosts of servers without allocations.
+    "GET /resource_providers/{}/inventories": LACKING,
+    "GET /usages": OWNERS,
+    "GET /allocations/{}": ORPHANS + SUSPECTS,
+}
+
+
 def test_an_audit_finds_every_fault_with_one_request_per_host(cloud: Cloud) -> None:
     assert found(cloud.audited()) == cloud.seeded()
-    assert cloud.client.count() == {
-        # The listings: all, sharing, with COMPUTE_NODE.
-        "GET /resource_providers": 3,
-        # Capacities and usages of all hosts; unused devices have no allocations to read.
-        "GET /allocation_candidates": 1,
-        "GET /resource_providers/{}/allocations": HOSTS + NESTED,
-        # With their units: hosts of servers without allocations.
-        "GET /resource_providers/{}/inventories": LACKING,
-        "GET /usages": OWNERS,
-        "GET /allocations/{}": ORPHANS + SUSPECTS,
-    }
+    # The listings: all, sharing, with COMPUTE_NODE.
+    assert cloud.client.count() == {"GET /resource_providers": 3, **READS}
 
 
 def test_one_request_reports_the_capacities_of_more_than_a_thousand_hosts() -> None:
@@ -103,14 +106,7 @@ def test_healing_reads_owners_until_the_sums_are_the_expected_ones(cloud: Cloud)
     planned = heal.plan_healing(cloud.client, cloud.nova, HealRequest())
     changed = {change.subject.uuid for change in planned.plan.changes}
     assert changed == {*cloud.large.seeded["missing"], *cloud.large.seeded["owner"]}
-    assert cloud.client.count() == {
-        "GET /resource_providers": 2,
-        "GET /allocation_candidates": 1,
-        "GET /resource_providers/{}/allocations": HOSTS + NESTED,
-        "GET /resource_providers/{}/inventories": LACKING,
-        "GET /usages": OWNERS,
-        "GET /allocations/{}": ORPHANS + SUSPECTS,
-    }
+    assert cloud.client.count() == {"GET /resource_providers": 2, **READS}
 
 
 def test_the_limit_of_reads_is_reported(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
