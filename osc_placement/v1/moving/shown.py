@@ -204,14 +204,17 @@ def anew(command: base.ReportShowOne, parsed_args: argparse.Namespace) -> str:
 def followed(command: base.ReportShowOne, parsed_args: argparse.Namespace) -> base.Fields:
     """What became of the plan of ``--continue``, and the command that plans anew if steps wait.
 
-    Requests: those of ``follow.observe_plan``. Errors: PlacementError.
+    Requests: those of ``follow.observe_on``. Errors: PlacementError.
     """
     from osc_placement.workflows.moving import document, follow
 
     plan = document.load(getattr(parsed_args, "continue"))
     cloud = connected(command, nova_request.scheduler(parsed_args), plan)
+    sources = dict.fromkeys(move.source for move in plan.moves)
+    hosts = [host for host in sources if cloud.nova.compute.nodes_of(host)]
+    moved = [move.server for move in plan.moves]
     with command.reading() as context:
-        read = follow.observe_plan(cloud.client, plan, cloud.nova, context)
+        read = follow.observe_on(cloud.client, hosts, cloud.nova, context, moved)
     steps = follow.follow(plan, read.cloud)
     over = (follow.FollowedState.DONE, follow.FollowedState.DELETED)
     if any(step.state not in over for step in steps):

@@ -60,17 +60,6 @@ def check_nova(problems: Iterable[str]) -> None:
         raise errors.PlacementError(f"a plan of moves needs nova: {text}")
 
 
-def observe_plan(
-    client: api.Client,
-    plan: document.MovePlan,
-    nova: nova_servers.NovaReader,
-    context: ReadContext,
-) -> observe_hosts.ServersRead:
-    """The servers of a plan, and the hosts that they leave. Requests: those of ``observe_on``."""
-    hosts = plan.nodes or tuple(dict.fromkeys(move.source for move in plan.moves))
-    return observe_on(client, hosts, nova, context, [move.server for move in plan.moves])
-
-
 def observe_on(
     client: api.Client,
     hosts: Sequence[str],

@@ -73,7 +73,9 @@ COMMAND = "placement capacity make-room"
 
 def _decide(read: ServersRead, request: RoomRequest, compute: ServerHosts) -> RoomPlan:
     base = read.base
-    leaving, wanted = _leaving(read, request, compute)
+    verdicts = HostVerdicts(base, compute)
+    wanted = places.Wanted(servers.queries_of(request.case)[:1], verdicts.of(request.case))
+    leaving = ways.leaving(read.resting(), read.known.cases, verdicts, (Way.LIVE_MIGRATE,))
     movable = [server for server in leaving.moving if server.way and not server.together]
     groups, seconds = read.known.groups, request.seconds
     moves = planner.aimed_moves(base, movable, groups, compute, seconds, [wanted])
@@ -92,13 +94,3 @@ def _decide(read: ServersRead, request: RoomRequest, compute: ServerHosts) -> Ro
     )
     caveats = planner.caveats(read, compute, moves, leaving, placed, hosts_of(base))
     return RoomPlan(plan, caveats, fits, made)
-
-
-def _leaving(
-    read: ServersRead, request: RoomRequest, compute: ServerHosts
-) -> tuple[ways.Leaving, places.Wanted]:
-    """The servers at rest that nova moves live, and the request that is to fit."""
-    verdicts = HostVerdicts(read.base, compute)
-    wanted = places.Wanted(servers.queries_of(request.case)[:1], verdicts.of(request.case))
-    leaving = ways.leaving(read.resting(), read.known.cases, verdicts, (Way.LIVE_MIGRATE,))
-    return leaving, wanted

@@ -30,7 +30,8 @@ WRITTEN = f"{ROOM} --flavor full --max-moves 5 --plan-out room.json --script roo
 FOLLOWED = f"{ROOM} --continue room.json"
 PLANNED = STATES["active"]._replace(before=[WRITTEN])
 MOVED = with_servers("two")._replace(first=PLANNED)
-STATES |= {"planned": PLANNED, "moved": MOVED}
+GONE = State(hosts("two").guest("small", "two", 2), first=PLANNED)
+STATES |= {"planned": PLANNED, "moved": MOVED, "source gone": GONE}
 
 # fmt: off
 TABLE = [
@@ -45,6 +46,7 @@ TABLE = [
         ("To plan anew: openstack placement capacity make-room --max-moves=5 --flavor=full"
          " --os-nova-recording=nova.json",)),
     Row(FOLLOWED, "moved", 0, {"steps": [{"server": SMALL, "state": "done"}]}),
+    Row(FOLLOWED, "source gone", 0, {"steps": [{"server": SMALL, "state": "done"}]}),
     Row(f"{ROOM} --flavor full", "stopped", 3, {"moves": None}),
     Row(f"{ROOM} --flavor full", "rebooting", 3, {"moves": None}),
 ]
