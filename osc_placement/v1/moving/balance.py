@@ -65,7 +65,7 @@ openstack placement capacity balance --class MEMORY_MB --max-moves 20 \\
         shown.add_search_options(parser)
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
-        shown.check_plan_options(self, parsed_args)
+        shown.check_plan_options(self, parsed_args, "continue")
         if sum(map(bool, (parsed_args.aggregate, parsed_args.zone, parsed_args.all))) > 1:
             self.usage_error("give only one of --aggregate, --zone and --all")
         if getattr(parsed_args, "continue") is not None:

@@ -95,7 +95,7 @@ openstack placement host drain --continue drain.json --verify-empty"""
             self.usage_error("name a host, or give --aggregate, --zone or --continue")
         if parsed_args.verify_empty and (parsed_args.aggregate or parsed_args.zone):
             self.usage_error("argument --verify-empty: give --continue, or name the hosts")
-        shown.check_plan_options(self, parsed_args)
+        shown.check_plan_options(self, parsed_args, "verify_empty")
 
     def _verified(
         self,

@@ -51,7 +51,7 @@ openstack placement capacity make-room --flavor m1.large --max-moves 5"""
         nova_request.add_options(parser, several=True, checks=False)
 
     def take_action(self, parsed_args: argparse.Namespace) -> base.Fields:
-        shown.check_plan_options(self, parsed_args)
+        shown.check_plan_options(self, parsed_args, "continue")
         if getattr(parsed_args, "continue") is not None:
             return shown.followed(self, parsed_args)
         nova_request.check(self, parsed_args)

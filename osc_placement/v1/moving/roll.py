@@ -108,7 +108,7 @@ openstack placement host roll --continue roll.json --next \\
         for option in ("next", "verify_back"):
             if getattr(parsed_args, option) and path is None:
                 self.usage_error(f"argument --{option.replace('_', '-')}: needs --continue")
-        shown.check_plan_options(self, parsed_args)
+        shown.check_plan_options(self, parsed_args, "verify_back")
         if parsed_args.next and parsed_args.script is None:
             self.usage_error("argument --next: needs --script")
 

@@ -168,10 +168,18 @@ def add_plan_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def check_plan_options(command: base.PlacementCommand, parsed_args: argparse.Namespace) -> None:
-    """Exit with a usage error for a script without the plan that it follows."""
+def check_plan_options(
+    command: base.PlacementCommand, parsed_args: argparse.Namespace, reading: str
+) -> None:
+    """Exit with a usage error for a script without the plan that it follows.
+
+    Also for the file of a plan beside the option ``reading``, which makes none.
+    """
     if parsed_args.script is not None and parsed_args.plan_out is None:
         command.usage_error("argument --script: needs --plan-out, the plan that it follows")
+    if parsed_args.plan_out is not None and getattr(parsed_args, reading):
+        option = reading.replace("_", "-")
+        command.usage_error(f"argument --plan-out: not allowed with --{option}: no plan is made")
 
 
 def write_plan(

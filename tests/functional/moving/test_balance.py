@@ -125,7 +125,7 @@ REFUSED = [
     Row(f"{BALANCE} --zone nova --all", "lopsided", 2, "only one of"),
     Row(f"{EVEN} --picture even.svg", "other file", 1,
         "even.svg exists and is not a picture. Nothing was written."),
-    Row(f"{BALANCE} --script even.sh", "lopsided", 2, "--script: needs --plan-out"),
+    Row(f"{BALANCE} --continue even.json --plan-out even.json", "planned", 2, "--plan-out: not"),
     Row(f"{BALANCE} --except nothing", "lopsided", 1, "--except nothing: no server"),
     Row(f"placement host drain one --plan-out other.json\n{BALANCE} --continue other.json",
         "lopsided", 1, "not of 'placement capacity balance': 'openstack placement host drain"),

@@ -322,6 +322,8 @@ REFUSED = [
     Row(f"{DRAIN} --zone nova --verify-empty", "wrong", 2,
         "--verify-empty: give --continue, or name the hosts"),
     Row(f"{DRAIN} old --script drain.sh", "wrong", 2, "argument --script: needs --plan-out"),
+    Row(f"{CONTINUE} --verify-empty --plan-out new.json --script new.sh", "wrong", 2,
+        "argument --plan-out: not allowed with --verify-empty: no plan is made"),
     Row(f"{DRAIN} old --plan-out new.json --script other.json", "wrong", 1,
         "other.json exists and is not a script. Nothing was written"),
     Row(f"{DRAIN} --continue older.json", "wrong", 1, "older.json has format 1, and this version"),

@@ -52,7 +52,7 @@ TABLE = [
 ]
 REFUSED = [
     Row(ROOM, "active", 2, "give one --flavor"),
-    Row(f"{ROOM} --flavor full --script room.sh", "active", 2, "--script: needs --plan-out"),
+    Row(f"{FOLLOWED} --plan-out room.json", "planned", 2, "--plan-out: not allowed with --con"),
     Row(f"placement host drain one --plan-out other.json\n{ROOM} --continue other.json", "active",
         1, "not of 'placement capacity make-room': 'openstack placement host drain --continue'"),
     Row("placement host drain --continue room.json --verify-empty", "planned", 1, "make-room --c"),

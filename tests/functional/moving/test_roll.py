@@ -200,6 +200,7 @@ REFUSED = [
     Row(f"{ROLL} --all --verify-back", "cloud", 2, "--verify-back: needs --continue"),
     Row(f"{ROLL} --all --script legs", "cloud", 2, "--script: needs --plan-out"),
     Row(f"{CONTINUE} --next", "cloud", 2, "--next: needs --script"),
+    Row(f"{CONTINUE} --verify-back --plan-out new.json", "cloud", 2, "not allowed with --verify-b"),
     Row(PLAN, "other files", 1, "legs: File exists"),
     Row(f"{ROLL} --all --plan-out other.json", "other files", 1,
         "other.json exists and is not a plan of moves. Nothing was written."),
