@@ -94,8 +94,8 @@ openstack placement host roll --continue roll.json --next \\
                 gate = roll_gate.verify(cloud.client, former, record, skipped, cloud.nova, context)
             fields = self._gate(gate)
         else:
-            if path is not None:
-                roll_gate.check_rest(path)
+            for used in filter(None, (path, parsed_args.plan_out)):
+                roll_gate.check_rest(used)
             fields = self._planned(parsed_args, options, former, record, cloud)
         return tuple(fields), tuple(fields.values())
 

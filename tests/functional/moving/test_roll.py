@@ -208,6 +208,7 @@ REFUSED = [
     Row(f"{ROLL} --zone north", "zones", 1, "no host in an availability zone 'north'"),
     Row(f"{ROLL} --all --skip nothing", "cloud", 1, "nothing"),
     Row(CONTINUE, "running", 1, "a script of roll.json runs, or a reboot that it began: wait"),
+    Row(PLAN, "running", 1, "a script of roll.json runs"),
     Row(CONTINUE, "without nova.conf", 1, "give the file with --nova-conf"),
     Row(f"{ROLL} --continue nothing.json", "cloud", 1, "nothing.json cannot be read"),
     Row(f"placement host drain one --plan-out other.json\n{ROLL} --continue other.json", "cloud",
