@@ -298,8 +298,10 @@ def write_legs(
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise errors.PlacementError(f"{directory}: {error.strerror}") from error
-    for former in (*directory.glob("leg-*.sh"), *directory.glob("leg-*.json")):
-        former.unlink()
+    for former in directory.glob("leg-[0-9]*.json"):
+        if not file.is_of_another_kind(former, document.KIND.encode()):
+            former.unlink()
+            former.with_suffix(".sh").unlink(missing_ok=True)
     scripts = []
     for at in range(len(plan.legs.legs))[: 1 if only_next else None]:
         leg = plan.leg(at)

@@ -191,6 +191,9 @@ TABLE = [
     Row(f"{CONTINUE} --next --plan-out roll.json --script legs", "done", 0, {
         "scripts": ["legs/leg-002.sh"]}),
     Row(PLAN, "cloud", 0, {"complete": True}, "The script of the next leg: legs/leg-001.sh"),
+    # A plan of the operator beside the legs stays.
+    Row(f"{PLAN}\nplacement host drain one --plan-out legs/leg-one.json\n{PLAN}"
+        "\nplacement host drain --continue legs/leg-one.json", "cloud", 0, {"complete": True}),
 ]
 REFUSED = [
     Row(ROLL, "cloud", 2, "give one of --aggregate, --zone, --all and --continue"),
