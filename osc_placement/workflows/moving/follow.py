@@ -138,6 +138,8 @@ def changes(before: document.MovePlan, now: document.MovePlan) -> Iterator[str]:
             yield f"{name}: new, to {move.target}"
         elif planned[move.server].target != move.target:
             yield f"{name}: to {move.target} instead of {planned[move.server].target}"
+        if move.way != planned.get(move.server, move).way:
+            yield f"{name}: {move.way} instead of {planned[move.server].way}"
     for server in now.blocked:
         if server.server in planned:
             yield f"{server.name or server.server}: stays: {'; '.join(server.reasons)}"

@@ -216,6 +216,8 @@ TABLE = [
     Row(CONTINUE, "planned", 0,
         {"moves": [{"to": "nova-last", "wave": 1}, {"to": "nova-new", "wave": 1}]}),
     Row(f"{CONTINUE} --avoid last", "planned", 0, {"moves": to("new", "new"), "blocked": []}),
+    Row(f"{CONTINUE} --cold s0", "planned", 0, {"moves": [{"way": "cold"}, {"way": "cold"}]},
+        "Changed: s0: cold instead of live"),
     Row(CONTINUE, "narrowed", 0, {"moves": to("new", "new"), "blocked": []}),
     Row(f"{CONTINUE} --parallel 1", "narrowed", 0, {"moves": [{"wave": 1}, {"wave": 2}]}),
     Row(f"{CONTINUE} --only-live", "narrowed", 3, {"moves": to("new"), "blocked": [{}]}),
