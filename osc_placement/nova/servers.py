@@ -224,6 +224,7 @@ def _server(item: Mapping[str, Any]) -> values.Server:
     api.check_shown(item, "/servers/detail", "OS-EXT-SRV-ATTR:host")
     hidden = api.why_hidden(item["flavor"], "extra_specs")
     image = item.get("image") or {}
+    properties = image.get("properties")
     return values.Server(
         uuid=item["id"],
         name=item["name"],
@@ -236,7 +237,7 @@ def _server(item: Mapping[str, Any]) -> values.Server:
         status=shared.intern_text(item["status"]),
         flavor=None if hidden else _flavor(item["flavor"]),
         flavor_name=shared.intern_text(item["flavor"].get("original_name")),
-        image_properties=_properties(image.get("properties")),
+        image_properties=None if properties is None else shared.intern_mapping(properties),
         image_id=shared.intern_text(image.get("id")),
         pinned_zone=shared.intern_text(item.get("pinned_availability_zone")),
         shows_zone="pinned_availability_zone" in item,
@@ -257,10 +258,6 @@ def _fault(item: Mapping[str, Any] | None) -> values.Fault | None:
     if item is None:
         return None
     return values.Fault(item.get("message") or "", item.get("created") or "")
-
-
-def _properties(properties: Mapping[str, str] | None) -> Mapping[str, str] | None:
-    return None if properties is None else shared.intern_mapping(properties)
 
 
 def _flavor(item: Mapping[str, Any]) -> flavor.Flavor:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
@@ -226,7 +227,7 @@ def _candidates(
     }
     # Allocations do not show which group of a flavor a resource is for; a port's group counts.
     distinct = {
-        repr((_sorted(option.allocations), sorted(option.ports.items()))): option
+        json.dumps([option.allocations, option.ports], sort_keys=True): option
         for request in answer.requests
         if (option := _option(request, ports)) is not None
     }
@@ -257,10 +258,6 @@ def _as_bound(options: list[HealOption], ports: Mapping[str, str | None]) -> lis
     bound = {suffix: uuid for suffix, uuid in ports.items() if uuid}
     agreeing = [option for option in options if bound.items() <= option.ports.items()]
     return agreeing or options
-
-
-def _sorted(allocations: allocation.Allocations) -> list[tuple[str, list[tuple[str, int]]]]:
-    return sorted((uuid, sorted(resources.items())) for uuid, resources in allocations.items())
 
 
 def _merge(parts: Iterable[allocation.Allocations]) -> dict[str, dict[str, int]]:

@@ -206,13 +206,9 @@ def read(path: pathlib.Path) -> dict[str, frozenset[str]]:
         providers = value if isinstance(value, list) else [value]
         if not name.is_uuid(server):
             found_errors.add(f"{path}: {server!r} is not the UUID of a server")
-        elif not _are_names(providers):
+        elif not (providers and all(isinstance(item, str) and item for item in providers)):
             found_errors.add(f"{path}: the value of {server} is not a provider or a list of them")
         else:
             assigned[name.canonical_uuid(server)] = frozenset(providers)
     found_errors.check()
     return assigned
-
-
-def _are_names(providers: list[Any]) -> bool:
-    return bool(providers) and all(isinstance(item, str) and item for item in providers)

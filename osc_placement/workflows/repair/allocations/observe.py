@@ -165,7 +165,7 @@ class HealReader:
         Errors: InvalidInput for unknown hosts and servers, and with every missing right.
         """
         scope, input_errors = self.request.scope, errors.InputErrors()
-        cloud = self._read_hosts(input_errors)
+        cloud = source.read(self._client, self._nova, self._context, input_errors)
         with input_errors.collected():
             scope = scope.resolved(cloud.hosts)
             self.request = dataclasses.replace(self.request, scope=scope)
@@ -186,9 +186,6 @@ class HealReader:
             self.read_consumers(cloud, cloud.servers)
         return cloud
 
-    def _read_hosts(self, input_errors: errors.InputErrors) -> Cloud:
-        return source.read(self._client, self._nova, self._context, input_errors)
-
     def read_parts(self, after: str = "") -> Iterator[tuple[Scope, Cloud]]:
         """The hosts that have servers, 64 at a time in the order of their names.
 
@@ -199,7 +196,7 @@ class HealReader:
         and one per server without allocations there.
         """
         input_errors = errors.InputErrors()
-        cloud = self._read_hosts(input_errors)
+        cloud = source.read(self._client, self._nova, self._context, input_errors)
         self._read_servers(cloud, WHOLE_CLOUD, input_errors)
         input_errors.check()
         cloud.sharing = self._reader.sharing(cloud.providers.values())

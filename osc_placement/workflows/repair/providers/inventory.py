@@ -230,7 +230,8 @@ def find_unconfigured(audited: AuditedCloud) -> Iterator[ProviderFinding]:
         # Ironic reports the custom classes and traits of its nodes.
         if item.node.is_ironic:
             continue
-        uuid, labels = item.provider.uuid, _identifications(item)
+        uuid = item.provider.uuid
+        labels = (uuid, item.provider.name, provider_config.COMPUTE_NODE)
         has_traits = facts.value(audited.cloud.traits, uuid, frozenset())
         for kind, what, has, named in (
             (
@@ -246,7 +247,3 @@ def find_unconfigured(audited: AuditedCloud) -> Iterator[ProviderFinding]:
             if unnamed:
                 text = f"no provider.yaml names {what} {', '.join(unnamed)}"
                 yield kind.about(item.provider, (item.node.host,), text, {"names": unnamed})
-
-
-def _identifications(item: HostNode) -> tuple[str, ...]:
-    return (item.provider.uuid, item.provider.name, provider_config.COMPUTE_NODE)

@@ -10,6 +10,7 @@ from osc_placement.client import responses
 from osc_placement.microversion import Microversion
 from osc_placement.workflows.repair import status
 
+SUCCESS, WARNING, FAILURE = status.CheckVerdict
 FOUND = status.CloudStatus(
     target="here",
     server=(Microversion(1, 0), Microversion(1, 39)),
@@ -27,15 +28,9 @@ FOUND = status.CloudStatus(
 @pytest.mark.parametrize(
     ("minor", "verdicts"),
     [
-        (39, [status.CheckVerdict.SUCCESS] * 3),
-        (
-            36,
-            [status.CheckVerdict.SUCCESS, status.CheckVerdict.WARNING, status.CheckVerdict.SUCCESS],
-        ),
-        (
-            35,
-            [status.CheckVerdict.FAILURE, status.CheckVerdict.WARNING, status.CheckVerdict.SUCCESS],
-        ),
+        (39, [SUCCESS] * 3),
+        (36, [SUCCESS, WARNING, SUCCESS]),
+        (35, [FAILURE, WARNING, SUCCESS]),
     ],
 )
 def test_checks_compare_the_server_with_the_needs_of_nova_and_the_client(
@@ -50,16 +45,12 @@ def test_checks_compare_the_server_with_the_needs_of_nova_and_the_client(
 @pytest.mark.parametrize(
     ("incomplete", "verdict", "message"),
     [
-        (responses.Usage({}, consumer_count=0), status.CheckVerdict.SUCCESS, ""),
-        (responses.Usage({}), status.CheckVerdict.SUCCESS, ""),
-        (
-            responses.Usage({"VCPU": 2}),
-            status.CheckVerdict.WARNING,
-            "consumers have the placeholder project:",
-        ),
-        (responses.Usage({"VCPU": 2}, None, 3), status.CheckVerdict.WARNING, "3 consumers have"),
-        (responses.Usage({"VCPU": 2}, None, 1), status.CheckVerdict.WARNING, "1 consumer has"),
-        (None, status.CheckVerdict.WARNING, "not checked"),
+        (responses.Usage({}, consumer_count=0), SUCCESS, ""),
+        (responses.Usage({}), SUCCESS, ""),
+        (responses.Usage({"VCPU": 2}), WARNING, "consumers have the placeholder project:"),
+        (responses.Usage({"VCPU": 2}, None, 3), WARNING, "3 consumers have"),
+        (responses.Usage({"VCPU": 2}, None, 1), WARNING, "1 consumer has"),
+        (None, WARNING, "not checked"),
     ],
 )
 def test_consumers_without_an_owner_are_reported(
