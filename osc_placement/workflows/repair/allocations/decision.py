@@ -100,7 +100,7 @@ class _Deciding:
             lacking = expected.expect(self._snapshot, server, root)
             if any(not option.allocations for option in lacking.options):
                 return HealDecision(server, before, _NOTHING)
-            option, guessed = choose(server.uuid, lacking, self._free, options, names)
+            option, guessed = choose(before, lacking, self._free, options, names)
         except NoRepair as error:
             return HealDecision(server, before, error.reason, refused=True)
         self._free.allocate(option.allocations)
@@ -168,7 +168,7 @@ class _Deciding:
 
 
 def _owner_change(before: allocation.Consumer, after: Owner) -> str:
-    """``project acme instead of 0000``, and the same for the user."""
+    """``project acme instead of 0000``, and the same for the user; empty without a change."""
     fields = (
         ("project", before.project_id, after.project_id),
         ("user", before.user_id, after.user_id),
@@ -181,23 +181,25 @@ _DECIDES = "placement allocation heal --assign or --strategy decides"
 
 
 def choose(
-    server_uuid: str,
+    before: allocation.Consumer,
     expected: Expected,
     free: FreeCapacity,
     options: HealOptions,
     names: change.Names,
 ) -> tuple[HealOption, str]:
-    """The option for one server, of those for which there is capacity; and how it was guessed.
+    """The option for one consumer, of those for which there is capacity; and how it was guessed.
 
     The text is empty if the option is certain. Raises NoRepair.
     """
-    shortages = [free.shortages(option.allocations) for option in expected.options]
+    shortages = [
+        free.shortages(option.allocations, before.allocations) for option in expected.options
+    ]
     fitting = [
         option for option, short in zip(expected.options, shortages, strict=True) if not short
     ]
     if not fitting:
         raise NoRepair(reasons.first_of(min(shortages, key=len)))
-    assigned = options.assigned.get(server_uuid)
+    assigned = options.assigned.get(before.uuid)
     if assigned is not None:
         return _assigned(assigned, fitting, names), "as assigned"
     if len(fitting) == 1 and not expected.doubts:

@@ -342,11 +342,20 @@ class FreeCapacity:
             }
             self._used[uuid] = {name: amount.used for name, amount in summary.resources.items()}
 
-    def shortages(self, allocations: allocation.Allocations) -> list[Reason]:
-        """Why allocations do not fit, with what is needed and what is free; empty if they do."""
+    def shortages(
+        self, added: allocation.Allocations, before: allocation.Allocations
+    ) -> list[Reason]:
+        """Why a consumer with allocations cannot get more; empty if it can.
+
+        The sum is written, so it must suit the units.
+        """
         problems: list[Reason] = []
-        for uuid, resources in allocations.items():
-            parts = [self._why_not(uuid, name, amount) for name, amount in resources.items()]
+        for uuid, resources in added.items():
+            own = before.get(uuid, {})
+            parts = [
+                self._why_not(uuid, name, amount, own.get(name, 0) + amount)
+                for name, amount in resources.items()
+            ]
             full = ", ".join(part.text for part in parts if part.code is Code.NO_CAPACITY)
             if full:
                 text = f"no capacity on {self._name_of(uuid)}: {full}"
@@ -383,7 +392,7 @@ class FreeCapacity:
                 self._inventories[uuid] = {}
         return self._inventories[uuid]
 
-    def _why_not(self, uuid: str, resource_class: str, amount: int) -> Reason:
+    def _why_not(self, uuid: str, resource_class: str, amount: int, total: int) -> Reason:
         provider = self._name_of(uuid)
         try:
             offered = self._offered(uuid).get(resource_class)
@@ -396,8 +405,8 @@ class FreeCapacity:
         if not offered.has_room(used, amount):
             free = max(offered.capacity - used, 0)
             return Reason(Code.NO_CAPACITY, f"{resource_class} needs {amount}, {free} free")
-        if not offered.suits_units(amount):
-            text = f"{amount} {resource_class} do not suit {provider}: min_unit {offered.min_unit},"
+        if not offered.suits_units(total):
+            text = f"{total} {resource_class} do not suit {provider}: min_unit {offered.min_unit},"
             text += f" max_unit {offered.max_unit}, step_size {offered.step_size}"
             return Reason(Code.WRONG_UNIT, text)
         return reasons.NONE

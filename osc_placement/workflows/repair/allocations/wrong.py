@@ -363,8 +363,7 @@ def correct(
         more = amount - part.pop(resource_class, 0)
         if more > 0:
             addition = {uuid: {resource_class: more}}
-            shortages = free.shortages(addition)
-            if shortages:
+            if shortages := free.shortages(addition, own):
                 raise NoRepair(reasons.first_of(shortages))
             added.append(addition)
         if amount:

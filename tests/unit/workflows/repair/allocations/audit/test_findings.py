@@ -108,6 +108,9 @@ WRONG: dict[str, tuple[Small, list[str], dict[str, Places]]] = {
     "of an older flavor, its disk shared": (
         vm(**LARGE).allocated(s={"a": CPUS, "nfs": DISK}),
         ["wrong-size"], {"s": {"a": {"VCPU": 2, "MEMORY_MB": 1024}, "nfs": {"DISK_GB": 20}}}),
+    "too small by less than min_unit": (
+        vm(**LARGE).change("a", VCPU={"total": 8, "min_unit": 2}).allocated(s="a"),
+        ["wrong-size"], {"s": {"a": LARGE_USES}}),
     "too large": (vm(**ON_VOLUME).allocated(s="a"), ["wrong-size"], {"s": {"a": CPUS}}),
     "with nothing but a device": (
         vm().allocated(s={"a": {"CUSTOM_X": 1}}),
@@ -136,6 +139,9 @@ UNSURE: dict[str, tuple[Small, str]] = {
     "on a wrong host, and full": (vm(vcpus=99).allocated(s="c"), "no capacity on a: VCPU"),
     "on a wrong host with a device of Cyborg": (
         vm(**CYBORG).allocated(s={"c": CPUS}), "the resources of the device profile x"),
+    "too small, and its size refused": (
+        vm(**LARGE).change("a", VCPU={"total": 8, "max_unit": 1}).allocated(s="a"),
+        "2 VCPU do not suit a"),
     "without anything, and full": (vm(vcpus=99), "no capacity on a: VCPU"),
     "lacking what its host has not": (
         vm(**CUSTOM).change("gone", CUSTOM_X=1).allocated(s="a"), "no inventory of CUSTOM_X"),
