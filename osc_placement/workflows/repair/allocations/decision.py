@@ -84,7 +84,9 @@ class _Deciding:
             return HealDecision(server, before, reason, refused=refused)
         if move.node is None:
             raise AssertionError(server)
-        away = elsewhere(self._snapshot, server, move)
+        own = wrong.on_roots(self._snapshot, before.allocations, move.shared | {move.node.uuid})
+        # After an evacuation a server may hold its source too, but not alone.
+        away = elsewhere(self._snapshot, server, move) if own else [*before.allocations]
         unallocated = ports.unallocated(self._snapshot, server)
         if not before.allocations or (unallocated and not away):
             return self._allocate(server, before, move.node.uuid)

@@ -83,11 +83,6 @@ def test_server_without_allocations_gets_its_flavor_on_its_host() -> None:
     assert item.reason == "on a: DISK_GB=10, MEMORY_MB=512, VCPU=1"
 
 
-def test_right_allocations_are_unchanged() -> None:
-    planned = plan_heal(vm().allocated(s="a"))
-    assert (planned.changes, planned.skipped[0].unchanged) == ((), True)
-
-
 def test_disk_comes_from_sharing_provider_only_if_root_has_none() -> None:
     planned = plan_heal(vm().change("a", DISK_GB=None))
     assert healed(planned) == on({"a": CPUS, "nfs": DISK})
@@ -290,16 +285,18 @@ def test_owner_that_was_not_read_counts_as_right() -> None:
 
 
 @pytest.mark.parametrize(
-    ("places", "reason"),
+    ("kit", "reason"),
     [
-        ("c", "it has allocations on c, where it is not"),
-        ("a c", "it has allocations on c, where it is not"),
-        ({"a": {"VCPU": 1}}, "it has VCPU=1, but its flavor requests"),
-        ({"a": CPUS, "nfs": DISK}, ""),
+        (vm().allocated(s="c"), "it has allocations on c, where it is not"),
+        (vm().allocated(s="a c"), "it has allocations on c, where it is not"),
+        (vm("b").move("evacuation", "done").allocated(s="a"), "it has allocations on a, where"),
+        (vm().allocated(s={"a": {"VCPU": 1}}), "it has VCPU=1, but its flavor requests"),
+        (vm().allocated(s={"a": CPUS, "nfs": DISK}), ""),
+        (vm().allocated(s="a"), ""),
     ],
 )
-def test_wrong_allocations_are_reported_and_unchanged(places: Places, reason: str) -> None:
-    planned = plan_heal(vm().allocated(s=places))
+def test_wrong_allocations_are_reported_and_unchanged(kit: Small, reason: str) -> None:
+    planned = plan_heal(kit)
     (skipped,) = planned.skipped
     assert (planned.changes, skipped.unchanged, skipped.refused) == ((), not reason, False)
     assert skipped.reason.startswith(reason)
