@@ -90,7 +90,6 @@ class _Deciding:
         unallocated = ports.unallocated(self._snapshot, server)
         if not before.allocations or (unallocated and not away):
             return self._allocate(server, before, move.node.uuid)
-        own = wrong.on_roots(self._snapshot, before.allocations, move.shared | {move.node.uuid})
         return self._keep(server, before, self._why_wrong(server, own, away, move.node.uuid))
 
     def _allocate(
@@ -131,19 +130,17 @@ class _Deciding:
         self, server: values.Server, before: allocation.Consumer, why_wrong: Reason
     ) -> HealDecision:
         """A server with allocations: its owner and its ports' bindings may be wrong."""
-        is_read = server.uuid in self._snapshot.owners
-        if is_read and (before.project_id, before.user_id) != (server.project_id, server.user_id):
-            owner = Owner(server.project_id, server.user_id)
-            repair = Repair(owner=owner, precondition=precondition_of(server))
-            return HealDecision(server, before, Reason(text=_owner_change(before, owner)), repair)
-        bindings = ports.missing_bindings(self._snapshot, server)
-        if bindings and is_read and not why_wrong and self._request.bind:
-            uuids = {uuid for groups in bindings.values() for uuid in groups.values()}
-            names = ", ".join(sorted(map(self._snapshot.name_of, uuids)))
-            reason = Reason(text=f"bind its port to {names}")
-            repair = Repair(precondition=precondition_of(server), bindings=bindings)
-            return HealDecision(server, before, reason, repair)
-        return HealDecision(server, before, why_wrong)
+        if server.uuid not in self._snapshot.owners:
+            return HealDecision(server, before, why_wrong)
+        owner, bindings = Owner(server.project_id, server.user_id), Bindings()
+        if self._request.bind and not why_wrong:
+            bindings = ports.missing_bindings(self._snapshot, server)
+        texts = [ports.describe(self._snapshot, bindings), _owner_change(before, owner)]
+        if not any(texts):
+            return HealDecision(server, before, why_wrong)
+        reason = Reason(text="; ".join(filter(None, [*texts, why_wrong.text])))
+        repair = Repair({}, owner, precondition_of(server), bindings)
+        return HealDecision(server, before, reason, repair)
 
     def _why_wrong(
         self, server: values.Server, own: allocation.Allocations, away: list[str], root: str

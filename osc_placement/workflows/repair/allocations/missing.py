@@ -16,7 +16,7 @@ from osc_placement.scheduling.own_host import UnmetNeed
 from osc_placement.workflows.cloud import nova_servers, problem
 from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.cloud.server_moves import BUILDING, CELL_DOWN, ON_NO_HOST, move_of
-from osc_placement.workflows.repair.allocations import admission, repair
+from osc_placement.workflows.repair.allocations import admission, ports, repair
 from osc_placement.workflows.repair.allocations.decision import HealDecision, decide
 from osc_placement.workflows.repair.allocations.repair import (
     AllocationFinding,
@@ -90,11 +90,12 @@ def _changes(
             cause, why = Code.NO_ALLOCATIONS, _NOTHING
         elif healed.parts:
             cause, why = Code.PORT_RESOURCES, _LACKS
-        ports = {"ports": healed.bindings} if healed.bindings else {}
-        proposed = Proposal(Remedy.BIND_PORTS, decision.reason.text, ports)
+        fields = {"ports": healed.bindings} if healed.bindings else {}
+        text = ports.describe(snapshot, healed.bindings)
+        proposed = Proposal(Remedy.BIND_PORTS, text, fields)
         if healed.parts:
             text = repair.describe(snapshot, healed.parts)
-            allocations = {"allocations": healed.parts, **ports}
+            allocations = {"allocations": healed.parts, **fields}
             proposed = Proposal(Remedy.CREATE_ALLOCATIONS, text, allocations)
         finding = repair.about_server(
             decision.server, MISSING, hosts, cause, why, allocations=before.allocations

@@ -52,6 +52,12 @@ def missing_bindings(snapshot: Cloud, server: values.Server) -> Bindings:
     return bindings
 
 
+def describe(snapshot: Cloud, bindings: Bindings) -> str:
+    """``bind its port to nic``, empty without bindings."""
+    uuids = {uuid for groups in bindings.values() for uuid in groups.values()}
+    return f"bind its port to {', '.join(sorted(map(snapshot.name_of, uuids)))}" if uuids else ""
+
+
 def _is_allocated(port: api.Port, allocations: allocation.Allocations) -> bool:
     return all(
         _contains(allocations.get(port.allocation.get(suffix, ""), {}), group.resources)

@@ -422,19 +422,27 @@ def test_consumer_with_two_findings_is_written_once() -> None:
     assert plans.after(alone)[on_b] == 1
 
 
-def test_missing_binding_is_repaired_with_the_rest() -> None:
+@pytest.mark.parametrize(
+    ("flavor", "project", "code"),
+    [(LARGE, "project", "wrong-size"), ({}, "other", "wrong-owner")],
+)
+def test_missing_binding_is_repaired_with_the_rest(
+    flavor: dict[str, Any], project: str, code: str
+) -> None:
     groups = [{"id": "t", "resources": EGRESS, "required": []}]
     request = {"request_groups": groups, "same_subtree": ["t"]}
     port = fake_neutron.port("t", "s", resource_request=request)
-    kit = vm("b", **LARGE).allocated(s={"b": USES, "nic": EGRESS})
+    kit = vm("b", **flavor).server("s", amounts({"b": USES, "nic": EGRESS}), project=project)
     audited = Audited(kit, ports=[port])
-    assert audited.codes == ["missing", "wrong-size"]
+    assert audited.codes == ["missing", code]
     assert "do not name their providers" in audited.findings[0].evidence.text
     (item,) = audit.plan_repair(audited.snapshot, audited.findings).changes
     assert item.kind == "bound allocations"
     key, nic = f"port {uuid_of('t')}:t", uuid_of("nic")
     assert (plans.before(item)[key], plans.after(item)[key]) == (None, nic)
-    assert audited.repaired() == {"s": {"b": LARGE_USES, "nic": EGRESS}}
+    uses = LARGE_USES if flavor else USES
+    assert audited.repaired() == {"s": {"b": uses, "nic": EGRESS}}
+    assert plans.after(item)["project_id"] == "project"
 
 
 def test_repairs_that_free_capacity_come_first() -> None:

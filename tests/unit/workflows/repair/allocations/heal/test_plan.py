@@ -195,6 +195,11 @@ def test_oldest_server_gets_the_capacity() -> None:
         (vm(None, vm_state="error"), "it is on no host", False),
         (vm(None, vm_state="building"), "it is being built", False),
         (vm(vm_state="soft-delete", status="SOFT_DELETED"), "it is soft-deleted", False),
+        (vm(vcpus=0, ram=0, disk=0), "its flavor requests nothing", False),
+        (vm().delete_service("a"), "nova lists no compute node a", True),
+        (vm().cell_down("a"), "its cell is down", True),
+        (vm(flavor={**SIZE, "ephemeral": 0, "swap": 0}), "nova hides extra_specs", True),
+        (vm(**CYBORG), "only Cyborg knows the resources of the device profile x", True),
         (
             vm().change("a", VCPU={"total": 8, "min_unit": 2}),
             "1 VCPU do not suit a: min_unit 2",
@@ -210,11 +215,6 @@ def test_oldest_server_gets_the_capacity() -> None:
             "the provider d has another UUID",
             True,
         ),
-        (vm(vcpus=0, ram=0, disk=0), "its flavor requests nothing", False),
-        (vm().delete_service("a"), "nova lists no compute node a", True),
-        (vm().cell_down("a"), "its cell is down", True),
-        (vm(flavor={**SIZE, "ephemeral": 0, "swap": 0}), "nova hides extra_specs", True),
-        (vm(**CYBORG), "only Cyborg knows the resources of the device profile x", True),
     ],
 )
 def test_server_that_cannot_be_healed_is_skipped_and_stops_no_other(
