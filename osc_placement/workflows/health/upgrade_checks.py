@@ -22,7 +22,6 @@ from osc_placement.nova import flavor, pci, servers as nova_servers, values
 from osc_placement.plan import change
 from osc_placement.scheduling import nova_options, releases, request, traits as nova_traits
 from osc_placement.scheduling.nova_options import SchedulerOptions
-from osc_placement.scheduling.server_hosts import ServerHosts
 from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.health.upgrade_requests import ReleaseStep, WorkloadChange
 from osc_placement.workflows.repair import findings, status
@@ -142,8 +141,8 @@ def computes(cloud: Cloud, having: Mapping[str, Collection[str]], upgrade: Relea
 
     ``having`` is ``{new trait: providers}``.
     """
-    compute, nodes = ServerHosts(cloud.hosts), cloud.hosts.nodes
-    down = {node.host: "nova-compute is not up" for node in nodes if not compute.is_up(node.uuid)}
+    nodes, services = cloud.hosts.nodes, cloud.hosts.compute_services
+    down = {service.host: "nova-compute is not up" for service in services if not service.is_up}
     down |= dict.fromkeys(cloud.hosts.unreachable, "its cell is down")
     coming = ""
     if upgrade.old < nova_traits.OWNER_SINCE <= upgrade.new:

@@ -243,6 +243,9 @@ A, B, CHILD = map(testing.uuid_of, ("a", "b", "sev"))
 TWO = read.hosts(testing.Cloud().compute("a", "b"))
 TREE = read.hosts(testing.Cloud().compute("a", "b").child("a", "sev"))
 B_DOWN = read.hosts(testing.Cloud().compute("a").compute("b", service={"state": "down"}))
+NODE_GONE = dataclasses.replace(
+    B_DOWN, hosts=dataclasses.replace(B_DOWN.hosts, nodes=B_DOWN.hosts.nodes[:1])
+)
 CONTEXTS = {A: {CONTEXT: inventory.Inventory(4)}}
 PATH = "nova.conf"
 ONE_TIME = pci.parse('{"vendor_id": "10de", "one_time_use": "true"}')
@@ -385,6 +388,7 @@ IGB = "COMPUTE_NET_VIF_MODEL_IGB"
             "1 of 2 compute nodes",
         ),
         (upgrade_checks.computes(B_DOWN, {}, step(31, 32)), "warning", "b: nova-compute is not up"),
+        (upgrade_checks.computes(NODE_GONE, {}, step(31, 32)), "warning", "b: nova-compute"),
         (encryption(4, 31, 32), "success", "4 of 4"),
         (encryption(4, 31, 32, role=False), "failure", "lacks the role service"),
         (encryption(4, 31, 32, role="no rights"), "warning", "of nova's user: no rights"),
