@@ -294,7 +294,7 @@ class _Run:
             self._result.notes.append(f"{item.name}: not supported by this Placement: {error}")
         except errors.PlacementError as error:
             self._result.failures.append(f"{item.name}: {error}")
-            self._result.incomplete = True
+            self._result.incomplete = not self.dry_run
             return
         finally:
             counts = [f"{not_made[status]} {status}" for status in _NOT_MADE if not_made[status]]
