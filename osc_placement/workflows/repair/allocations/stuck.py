@@ -26,6 +26,8 @@ _NOT_BEGUN = ": {source} has not begun it"
 _NOT_ENDED = ": the server is {state}, so nova neither confirms nor reverts it"
 _NOT_EVACUATED = ": the server is in ERROR on {source}"
 _RESTART = "restart nova-conductor and nova-compute on {source}; if the status stays"
+#: No command of nova ends a move of which nothing is left but its record.
+_CORRECT = "correct the migration's status in nova's database"
 _AGAIN = "evacuate it again, or start it on {source} if that is up"
 _LOOK = "the guest is on {dest}; remove what is left of it on {source} (its disk, {server}_resize)"
 
@@ -100,7 +102,7 @@ def _finding(
     hosts = tuple(sorted(host for host in (stuck.source_host, target) if host))
     commands = list(commands_to_end(snapshot, server, stuck))
     first = first.format(source=stuck.source_host, dest=target, server=server.uuid)
-    advice = f"{first}: {'; '.join(commands)}"
+    advice = f"{first}: {'; '.join(commands) or _CORRECT}"
     return Finding(
         STUCK_MOVE,
         repair.subject_of(server),
