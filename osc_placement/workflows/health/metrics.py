@@ -108,12 +108,15 @@ def read(
         # A text is the reason why nova was not read.
         if not isinstance(services.nova, str):
             compute = compute_nodes.read_server_hosts(services.nova)
-            flavors_read = impact.fits(base, services.nova, compute, context, services.options)
-            families += _flavors(flavors_read)
             families += _hosts(base, services.nova, compute, not_checked)
             families.append(_servers(base, services, compute, not_checked))
-            if details.per_host:
-                families.append(_flavors_per_host(base, services, compute, flavors_read, context))
+            try:
+                fits = impact.fits(base, services.nova, compute, context, services.options)
+                families += _flavors(fits)
+                if details.per_host:
+                    families.append(_flavors_per_host(base, services, compute, fits, context))
+            except errors.PlacementError as error:
+                not_checked.append(("flavor_hosts", str(error)))
         if details.projects:
             families += _projects(base, details.quotas, not_checked, context)
         families += _findings(health.check_areas(services, context), not_checked)

@@ -167,15 +167,18 @@ def test_a_compute_node_has_the_zone_and_the_aggregates_of_nova() -> None:
         assert any(row[0] == hostname for row in values["resource_total"])
 
 
-def test_without_the_right_to_list_host_aggregates_no_host_has_an_empty_zone() -> None:
+@pytest.mark.parametrize(
+    ("path", "family"), [("os-aggregates", "host_info"), ("flavors/detail", "flavor_hosts")]
+)
+def test_without_a_right_the_other_families_are_there(path: str, family: str) -> None:
     read = services()
     recorded = dict(read.require_nova().recorded)  # type: ignore[attr-defined]
-    del recorded["GET /v2.1/os-aggregates"]
+    recorded = {key: body for key, body in recorded.items() if path not in key}
     nova = nova_api.RecordedNova(recorded, "the sample")
     without = health.HealthServices(read.client, nova, read.neutron)
     values = parsed(metrics.text(metrics.read(without, CONTEXT)))
-    assert "host_info" not in values
-    assert [area for area, _ in values["not_checked"] if area == "host_info"] == ["host_info"]
+    assert family not in values
+    assert [area for area, _ in values["not_checked"] if area == family] == [family]
 
 
 def test_a_flavor_fits_on_a_host_as_often_as_claims_succeed() -> None:
