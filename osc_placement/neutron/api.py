@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import urllib.parse
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 from osc_placement import errors
@@ -134,6 +134,14 @@ def ports_of(neutron: Neutron, servers: Sequence[str], *, with_request: bool = T
             with service.parsing("neutron", path):
                 ports += map(service.checked, map(_port, page))
     return [port for port in ports if port.groups or not with_request]
+
+
+def by_server(ports: Iterable[Port]) -> dict[str, tuple[Port, ...]]:
+    """``{UUID of a server: its ports}``"""
+    listed: dict[str, tuple[Port, ...]] = {}
+    for port in ports:
+        listed[port.server_uuid] = (*listed.get(port.server_uuid, ()), port)
+    return listed
 
 
 def _pages(

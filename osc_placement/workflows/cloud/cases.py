@@ -7,7 +7,6 @@ zone and server group are those of the server.
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -144,7 +143,9 @@ def of_servers(
     servers without ``ports``; to glance one for each different image of which nova does not show
     the properties, or all if a request filter needs the disk format.
     """
-    attached = _attached(services, listed) if ports is None else ports
+    if ports is None:
+        attached = neutron_api.ports_of(services.neutron(), list(listed), with_request=False)
+        ports = neutron_api.by_server(attached)
     aggregates = nova_api.host_aggregates(services.nova)
     rules = nova_request.observe_rules(services.nova, options, services.with_trait, compute)
     facts = services.facts()
@@ -154,7 +155,7 @@ def of_servers(
     alike: dict[str, Case] = {}
     for uuid, server in listed.items():
         try:
-            ports_of = attached.get(uuid, ())
+            ports_of = ports.get(uuid, ())
             spec = nova_request.spec_of(server, ports_of, facts, with_format=with_format)
             case = Case(
                 Way.BOOT,
@@ -184,15 +185,6 @@ def _kind(spec: request.ServerSpec) -> str:
     ports = [port for port in spec.ports if port.groups or port.vnic_type != "normal"]
     alike = dataclasses.replace(spec, uuid=None, name="", ports=ports)
     return repr((bool(spec.ports), alike))
-
-
-def _attached(
-    services: RequestServices, listed: Iterable[str]
-) -> dict[str, list[neutron_api.Port]]:
-    attached: dict[str, list[neutron_api.Port]] = collections.defaultdict(list)
-    for port in neutron_api.ports_of(services.neutron(), list(listed), with_request=False):
-        attached[port.server_uuid].append(port)
-    return attached
 
 
 def read_group(nova: nova_api.Nova, uuid: str) -> GroupMembers | NotKnown | None:

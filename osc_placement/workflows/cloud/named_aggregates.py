@@ -174,16 +174,12 @@ class NamedAggregates:
             compare(
                 item,
                 by_host,
-                _members(client, uuid),
+                {member.uuid: member.name for member in client.list_providers(member_of=[uuid])},
                 cloud.compute_nodes,
                 lambda host: host not in cloud.nodes_of_host and bool(cloud.hosts.unreachable),
             )
             for uuid, item in aggregates.items()
         ]
-
-
-def _members(client: api.Client, uuid: str) -> dict[str, str]:
-    return {item.uuid: item.name for item in client.list_providers(member_of=[uuid])}
 
 
 def aggregate_uuids(texts: Iterable[str], names: NamedAggregates | None) -> dict[str, str]:

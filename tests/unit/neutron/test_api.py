@@ -204,25 +204,15 @@ def test_a_malformed_response_is_an_error() -> None:
 
 
 @pytest.mark.parametrize("wrong", [None, 5, ["a"], {"a": 1}, 1.5])
-@pytest.mark.parametrize("field", ["id", "device_id"])
-def test_a_field_of_a_port_of_another_type_is_an_error_of_neutron(
-    field: str, wrong: object
-) -> None:
-    item = {"id": "p", "device_id": "s", "name": "port", field: wrong}
-    cloud = Connection(Answer(200, {"port": item}))
-    with pytest.raises(errors.PlacementError, match="neutron"):
-        api.port(api.SessionNeutron(cloud), "p")
-
-
-@pytest.mark.parametrize("wrong", [None, 5, ["a"], {"a": 1}, 1.5])
-@pytest.mark.parametrize("field", ["host", "agent_type"])
-def test_a_field_of_an_agent_of_another_type_is_an_error_of_neutron(
-    field: str, wrong: object
-) -> None:
+@pytest.mark.parametrize("field", ["id", "device_id", "host", "agent_type"])
+def test_a_field_of_another_type_is_an_error_of_neutron(field: str, wrong: object) -> None:
+    port = {"id": "p", "device_id": "s", "name": "port"}
     bandwidths = {"resource_provider_bandwidths": {"ens1": {"egress": 5}}}
-    item = {"host": "a", "agent_type": "agent", "configurations": bandwidths, field: wrong}
+    agent = {"host": "a", "agent_type": "agent", "configurations": bandwidths}
+    body = {"port": {**port, field: wrong}, "agents": [{**agent, field: wrong}]}
+    cloud = api.SessionNeutron(Connection(Answer(200, body)))
     with pytest.raises(errors.PlacementError, match="neutron"):
-        api.agents(neutron(item))
+        api.port(cloud, "p") if field in port else api.agents(cloud)
 
 
 def test_a_dry_run_changes_no_port_and_a_recording_refuses_as_a_run_would() -> None:

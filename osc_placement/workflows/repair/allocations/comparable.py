@@ -30,9 +30,11 @@ def skip_reason(snapshot: Cloud, server: values.Server, move: ServerMove) -> Rea
         return move.moving
     if server.vm_state == "soft-delete":
         return _SOFT_DELETED
-    if move.node is None:
-        return move.absent
-    node = move.node
+    return move.absent if move.node is None else unready(snapshot, move.node)
+
+
+def unready(snapshot: Cloud, node: values.ComputeNode) -> Reason:
+    """Why allocations on a compute node cannot be checked; empty if they can."""
     if node.uuid not in snapshot.providers:
         if node.hostname in snapshot.roots:
             return Reason(Code.OTHER_UUID, _OTHER_UUID.format(name=node.hostname))

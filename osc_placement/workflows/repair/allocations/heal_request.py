@@ -86,7 +86,6 @@ def from_options(
 
 
 PACK, SPREAD = "pack", "spread"
-STRATEGIES = (PACK, SPREAD)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -21,7 +21,8 @@ from osc_placement import errors, microversion
 from osc_placement.client import api, api_errors, responses
 from osc_placement.model import inventory
 from osc_placement.model.candidate import CandidateQuery
-from osc_placement.neutron.api import Neutron, Port, ports_of
+from osc_placement.neutron import api as neutron_api
+from osc_placement.neutron.api import Neutron
 from osc_placement.nova import api as nova_api, servers as nova_servers, values
 from osc_placement.nova.api import Nova, collected
 from osc_placement.workflows.cloud import facts, server_moves, source
@@ -254,7 +255,8 @@ class HealReader:
         provider whose inventories decide, and per host and request of its servers.
         """
         if self._neutron is not None:
-            cloud.ports = _by_server(ports_of(self._neutron, _with_open_ports(cloud, request)))
+            ports_read = neutron_api.ports_of(self._neutron, _with_open_ports(cloud, request))
+            cloud.ports = neutron_api.by_server(ports_read)
         self.read_consumers(cloud, _lacking_ports(cloud, request))
         self._read_root_disks(cloud, _with_image_and_volumes(cloud, request))
         roots = dict.fromkeys(root for _, root in _lacking(cloud, request))
@@ -385,13 +387,6 @@ class HealReader:
                 if is_volume
             }
         )
-
-
-def _by_server(listed: Iterable[Port]) -> dict[str, tuple[Port, ...]]:
-    by_server: dict[str, tuple[Port, ...]] = {}
-    for port in listed:
-        by_server[port.server_uuid] = (*by_server.get(port.server_uuid, ()), port)
-    return by_server
 
 
 def _list_servers(nova: Nova, scope: Scope) -> list[values.Server]:

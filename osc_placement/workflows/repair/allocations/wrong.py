@@ -20,7 +20,7 @@ from osc_placement.workflows.cloud import problem
 from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.cloud.server_moves import STATES_ON_NO_HOST, Phase, ServerMove, move_of
 from osc_placement.workflows.repair.allocations import expected, leaked, repair
-from osc_placement.workflows.repair.allocations.comparable import elsewhere
+from osc_placement.workflows.repair.allocations.comparable import elsewhere, unready
 from osc_placement.workflows.repair.allocations.expected import FreeCapacity, NoRepair
 from osc_placement.workflows.repair.allocations.preconditions import precondition_of
 from osc_placement.workflows.repair.allocations.repair import (
@@ -127,12 +127,8 @@ def _moved(
     free: FreeCapacity,
 ) -> AllocationFinding:
     """The repair moves the allocations to the server's host, if the use of all of them is known."""
-    if root not in snapshot.providers:
-        raise NoRepair(Reason(Code.NO_PROVIDER, "its host has no resource provider"))
-    unread = [item.uuid for item in snapshot.trees[root] if item.uuid in snapshot.read_errors]
-    if unread:
-        text = f"the allocations on {snapshot.name_of(unread[0])} cannot be read"
-        raise NoRepair(Reason(Code.UNREADABLE, text))
+    if why := unready(snapshot, snapshot.compute_nodes[root]):
+        raise NoRepair(why)
     request = expected.request_of(server)
     if request.unknown:
         raise NoRepair(Reason(Code.NO_FLAVOR, "; ".join(request.unknown)))
@@ -198,9 +194,7 @@ def _check_size(
     allocations = snapshot.allocations.get(server.uuid, {})
     move = move_of(snapshot, server)
     node = move.node
-    if not allocations or move.moving or node is None or node.uuid not in snapshot.providers:
-        return None
-    if any(item.uuid in snapshot.read_errors for item in snapshot.trees[node.uuid]):
+    if not allocations or move.moving or node is None or unready(snapshot, node):
         return None
     own = on_roots(snapshot, allocations, move.shared | {node.uuid})
     if not own:

@@ -75,15 +75,11 @@ def test_location_and_hosts_that_may_hold_allocations(name: str) -> None:
     assert ("*" if move.anywhere else may_hold) == hosts
 
 
-@pytest.mark.parametrize(("host", "shares"), [("a", True), ("c", False)])
-def test_sharing_provider_belongs_to_the_hosts_in_its_aggregate(host: str, shares: bool) -> None:
-    assert moved(vm(host)).may_hold(uuid_of("nfs")) is shares
-
-
-def test_child_provider_counts_as_its_root() -> None:
-    cloud = read.read(vm("b"))
-    move = server_moves.move_of(cloud, cloud.servers[uuid_of("s")])
-    assert move.may_hold(cloud.root_of(uuid_of("nic")))
+@pytest.mark.parametrize(
+    ("host", "name", "holds"), [("a", "nfs", True), ("c", "nfs", False), ("b", "nic", True)]
+)
+def test_a_host_has_its_children_and_what_shares_with_it(host: str, name: str, holds: bool) -> None:
+    assert moved(kit := vm(host)).may_hold(read.read(kit).root_of(uuid_of(name))) is holds
 
 
 def test_host_in_cell_that_is_down_counts_as_moving() -> None:

@@ -110,15 +110,10 @@ def test_the_next_run_continues_at_the_cursor() -> None:
     client, cloud_services = services(6)
     planned_slices: list[str] = []
     item = numbered(3, planned_slices)
-    first = registry.run(cloud_services, "a test", [item], max_count=3)
-    assert (first.exit_code, first.done, planned_slices) == (RunEnd.MORE, 3, ["slice 0", "slice 1"])
-    planned_slices.clear()
-    second = registry.run(cloud_services, "a test", [item], max_count=3)
-    assert (second.exit_code, second.done, planned_slices) == (
-        RunEnd.MORE,
-        3,
-        ["slice 1", "slice 2"],
-    )
+    for slices in (["slice 0", "slice 1"], ["slice 1", "slice 2"]):
+        result = registry.run(cloud_services, "a test", [item], max_count=3)
+        assert (result.exit_code, result.done, planned_slices) == (RunEnd.MORE, 3, slices)
+        planned_slices.clear()
     assert client.writes == 6
 
 

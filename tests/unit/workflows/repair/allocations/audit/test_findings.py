@@ -328,22 +328,18 @@ def test_a_repair_on_a_host_over_its_capacity_says_which_placement_refuses_it(
     assert [note[: len(text)] for note, text in zip(planned.notes, notes, strict=True)] == [*notes]
 
 
-@pytest.mark.parametrize(("traits", "is_over"), [((), True), ((ONE_TIME_USE,), False)])
-def test_a_one_time_use_device_in_use_is_not_over_capacity(
-    traits: tuple[str, ...], is_over: bool
+@pytest.mark.parametrize(
+    ("hypervisor", "traits", "is_over"),
+    [("QEMU", (), True), ("ironic", (), False), ("QEMU", (ONE_TIME_USE,), False)],
+)
+def test_an_ironic_node_or_one_time_use_device_in_use_is_not_over_capacity(
+    hypervisor: str, traits: tuple[str, ...], is_over: bool
 ) -> None:
-    kit = vm().child("a", "gpu", traits=traits, VGPU={"total": 1, "reserved": 1})
-    audited = Audited(kit.allocated(s={"gpu": {"VGPU": 1}}))
-    assert providers.has_use_without_capacity(audited.snapshot)
-    assert ("over-capacity" in audited.codes) is is_over
-
-
-@pytest.mark.parametrize(("hypervisor", "is_over"), [("QEMU", True), ("ironic", False)])
-def test_an_ironic_node_in_use_is_not_over_capacity(hypervisor: str, is_over: bool) -> None:
-    """Nova reserves the node when a server gets it, so that it is not used again uncleaned."""
-    kit = Small().host("metal", CUSTOM_X={"total": 1, "reserved": 1})
+    """Nova reserves it when a server gets it, so that it is not used again uncleaned."""
+    kit = Small().host("metal", traits=traits, CUSTOM_X={"total": 1, "reserved": 1})
     kit.node("metal", hypervisor_type=hypervisor).instance("s", "metal")
     audited = Audited(kit.allocated(s={"metal": {"CUSTOM_X": 1}}))
+    assert providers.has_use_without_capacity(audited.snapshot)
     assert ("over-capacity" in audited.codes) is is_over
 
 

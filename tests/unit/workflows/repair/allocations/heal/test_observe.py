@@ -19,7 +19,7 @@ from osc_placement.testing import traffic
 from osc_placement.workflows.cloud import compute_nodes, server_moves
 from osc_placement.workflows.repair.allocations import heal, heal_request, observe, preconditions
 from osc_placement.workflows.repair.allocations.heal_request import HealRequest
-from tests.support import batch_runs, plans
+from tests.support import batch_runs, embedded, plans
 from tests.support.batch_runs import statuses
 from tests.support.clouds import caching_scheduler
 from tests.support.embedded import uuid_of
@@ -334,14 +334,18 @@ def test_hidden_properties_of_an_image_are_doubted_for_the_whole_tree_of_the_hos
 HOSTS, SERVERS = 6, 60
 
 
+Cloud = tuple[embedded.Client, nova_api.RecordedNova]
+
+
 @pytest.fixture
-def cloud(monkeypatch: pytest.MonkeyPatch) -> caching_scheduler.OldCloud:
+def cloud(monkeypatch: pytest.MonkeyPatch) -> Cloud:
     monkeypatch.setattr(observe, "_PART", 2)
-    return caching_scheduler.OldCloud(hosts=HOSTS, servers=SERVERS)
+    old = caching_scheduler.OldCloud(hosts=HOSTS, servers=SERVERS)
+    return old.client, nova_api.RecordedNova(old.answers, "a recording")
 
 
-def test_parts_add_up_to_the_whole_plan(cloud: caching_scheduler.OldCloud) -> None:
-    client, nova = cloud.client, nova_api.RecordedNova(cloud.answers, "a recording")
+def test_parts_add_up_to_the_whole_plan(cloud: Cloud) -> None:
+    client, nova = cloud
     whole = heal.plan_healing(client, nova, HealRequest()).plan
     parts = list(heal.plan_missing(client, nova, HealRequest()))
     missing = {
@@ -356,17 +360,14 @@ def test_parts_add_up_to_the_whole_plan(cloud: caching_scheduler.OldCloud) -> No
     assert len(missing) == SERVERS * 7 / 10
 
 
-def test_position_skips_the_hosts_before_it(cloud: caching_scheduler.OldCloud) -> None:
-    client, nova = cloud.client, nova_api.RecordedNova(cloud.answers, "a recording")
-    (first, _), *rest = heal.plan_missing(client, nova, HealRequest())
-    after = list(heal.plan_missing(client, nova, HealRequest(), after=first))
+def test_position_skips_the_hosts_before_it(cloud: Cloud) -> None:
+    (first, _), *rest = heal.plan_missing(*cloud, HealRequest())
+    after = list(heal.plan_missing(*cloud, HealRequest(), after=first))
     assert [position for position, _ in after] == [position for position, _ in rest]
 
 
-def test_part_reads_its_hosts_and_servers_without_allocations(
-    cloud: caching_scheduler.OldCloud,
-) -> None:
-    client, nova = cloud.client, nova_api.RecordedNova(cloud.answers, "a recording")
+def test_part_reads_its_hosts_and_servers_without_allocations(cloud: Cloud) -> None:
+    client, nova = cloud
     client.sent.clear()
     parts = heal.plan_missing(client, nova, HealRequest())
     _, planned = next(parts)
