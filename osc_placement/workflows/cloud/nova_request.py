@@ -58,6 +58,18 @@ class RequestServices:
         return CloudFacts(self)
 
 
+def services_of(nova: nova_api.Nova) -> RequestServices:
+    """Nova and its glance, for servers of which the ports are known. Requests: none."""
+    # Which hosts have the trait of nova 34 says nothing about a server: no listing.
+    return RequestServices(
+        nova, _no_neutron, lambda: flavors.glance_of(nova), lambda _: frozenset()
+    )
+
+
+def _no_neutron() -> neutron_api.Neutron:
+    raise errors.PlacementError("neutron is not asked for the ports of these servers")
+
+
 class CloudFacts(case.Facts):
     """Reads what a rule asks for, each fact once."""
 

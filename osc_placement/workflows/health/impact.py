@@ -183,7 +183,8 @@ def impact(
     """The impact of the plan in the file ``path`` on every flavor and server of nova.
 
     Requests: those of ``source.everything``; to nova one for its version, one for the host
-    aggregates, those of ``read_server_hosts``, and one per 1000 flavors and servers.
+    aggregates, those of ``read_server_hosts``, and one per 1000 flavors and servers; to glance one
+    for each image of a server on a changed host of which nova does not show the properties.
     Errors: PlanRefused for a plan of another target.
     """
     with rehearsal.after_plan(client, planned, path, context) as (base, changed):
@@ -202,16 +203,17 @@ def compare(
     """
     rules = _rules(base, nova, options)
     compute = compute_nodes.read_server_hosts(nova)
-    not_checked = [*compute.not_checked]
     named, servers = flavors.flavors(nova), nova_servers.servers(nova)
+    unread = nova_servers.unread(servers)
     comparison = _Comparison(base, changed.state, compute)
     stranded: dict[str, list[values.Server]] = {}
     knows_stranded = True
     try:
-        stranded = _stranded(comparison, servers, nova_api.host_aggregates(nova), rules.newest)
+        aggregates, facts = nova_api.host_aggregates(nova), nova_request.services_of(nova).facts()
+        stranded = _stranded(comparison, servers, aggregates, rules.newest, facts, unread)
     except errors.PlacementError as error:
         knows_stranded = False
-        not_checked.append(f"stranded servers: {error}")
+        unread.append(str(error))
     listed = _of_flavors(comparison, named, rules.newest, stranded)
     deleted = [
         FlavorImpact("", name, stranded=tuple(stranded[name]))
@@ -221,7 +223,7 @@ def compare(
         (*listed, *deleted),
         changed.failures,
         tuple(rules.notes),
-        tuple(not_checked),
+        (*compute.not_checked, *(f"stranded servers: {text}" for text in dict.fromkeys(unread))),
         knows_stranded,
     )
 
@@ -418,8 +420,13 @@ def _stranded(
     servers: Iterable[values.Server],
     aggregates: Sequence[values.HostAggregate],
     options: nova_options.SchedulerOptions,
+    facts: nova_request.CloudFacts,
+    unread: list[str],
 ) -> dict[str, list[values.Server]]:
-    """``{name of a flavor: its stranded servers}``; servers that nova refuses now are left out."""
+    """``{name of a flavor: its stranded servers}``; servers that nova refuses now are left out.
+
+    ``unread`` also gets why the image of a server is not known.
+    """
     roots = {item.name: uuid for uuid, item in comparison.before.providers.items()}
     by_kind: dict[str, list[values.Server]] = {}
     for server in servers:
@@ -427,6 +434,7 @@ def _stranded(
             kind = (
                 dataclasses.asdict(server.flavor),
                 server.image_properties and dict(server.image_properties),
+                server.hides_image and server.image_id,
                 server.pinned_zone,
                 server.project_id,
                 server.from_volume,
@@ -435,11 +443,11 @@ def _stranded(
     stranded: dict[str, list[values.Server]] = {}
     for alike in by_kind.values():
         try:
-            queries = request.request_to_placement(
-                nova_request.spec_of(alike[0], ()), aggregates, options
-            ).queries
+            spec = nova_request.spec_of(alike[0], (), facts)
+            queries = request.request_to_placement(spec, aggregates, options).queries
         except errors.InvalidInput:
             continue
+        unread += [spec.why_no_image] if spec.why_no_image else []
         on_roots = [roots[server.node or ""] for server in alike]
         lost = comparison.stranding(queries, on_roots)
         for server, root in zip(alike, on_roots, strict=True):

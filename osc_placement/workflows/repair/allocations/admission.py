@@ -9,9 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from osc_placement import errors
-from osc_placement.neutron import api as neutron_api
-from osc_placement.nova import api, flavors, values
+from osc_placement.nova import api, values
 from osc_placement.scheduling import nova_options, own_host, verdict
 from osc_placement.scheduling.case import Case
 from osc_placement.scheduling.own_host import Need, UnmetNeed
@@ -69,13 +67,7 @@ def observe(
     }
     if not nodes:
         return {}
-    services = nova_request.RequestServices(
-        nova,
-        _no_neutron,
-        lambda: flavors.glance_of(nova),
-        # Which hosts have the trait of nova 34 says nothing about a server: no listing.
-        lambda _: frozenset(),
-    )
+    services = nova_request.services_of(nova)
     compute = ServerHosts(snapshot.hosts)
     listed = {uuid: server for uuid, (server, _) in nodes.items()}
     options = nova_options.SchedulerOptions()
@@ -95,10 +87,6 @@ def observe(
         tree |= {*snapshot.sharing.get(root, ())}
         rules[uuid] = own_hosts.unmet_needs(case, hosts.hosts[root], tree)
     return rules
-
-
-def _no_neutron() -> neutron_api.Neutron:
-    raise errors.PlacementError("the ports of the servers are those of the snapshot")
 
 
 def node_at_rest(snapshot: Cloud, server: values.Server) -> values.ComputeNode | None:

@@ -198,6 +198,24 @@ def test_a_server_is_stranded_where_the_plan_takes_what_it_requires() -> None:
         ]
 
 
+@pytest.mark.parametrize(
+    ("image", "stranded", "not_checked"),
+    [({"trait:HW_CPU_X86_AVX2": "required"}, ["vm"], 1), ({}, [], 1), (None, [], 2)],
+)
+def test_the_image_of_a_server_is_that_of_glance_if_nova_hides_it(
+    image: dict[str, str] | None, stranded: list[str], not_checked: int
+) -> None:
+    made = testing.Cloud().compute("one", "down", VCPU=8, traits=["HW_CPU_X86_AVX2"])
+    made.guest("vm", "one", image={"id": "i"}).guest("hidden", "down").cell_down("down")
+    answers = made.nova() | ({} if image is None else {"GET /v2/images/i": {"id": "i", **image}})
+    with cloud(made.document()) as client:
+        shown = impact_of(client, without_trait("one"), answers=answers)
+    assert [server.name for item in shown.flavors for server in item.stranded] == stranded
+    texts = [text for text in shown.not_checked if text.startswith("stranded servers: ")]
+    assert len(texts) == not_checked
+    assert "1 server in cells that are down" in texts[0]
+
+
 def test_a_change_of_a_shared_pool_concerns_the_hosts_that_use_it() -> None:
     made = testing.Cloud().compute("one", "two", VCPU=8, aggregates=["pool"])
     made.host("share", DISK_GB=100, aggregates=["pool"], traits=["MISC_SHARES_VIA_AGGREGATE"])
