@@ -139,17 +139,14 @@ def text(families: Iterable[Family]) -> str:
                     _PREFIX + family.name, family.help, labels=family.labels
                 )
                 for sample in family.samples:
-                    gauge.add_metric([_encodable(label) for label in sample.labels], sample.value)
+                    # With "?" in place of what UTF-8 cannot encode.
+                    labels = [label.encode("utf-8", "replace").decode() for label in sample.labels]
+                    gauge.add_metric(labels, sample.value)
                 yield gauge
 
     collectors = prometheus_client.CollectorRegistry(auto_describe=False)
     collectors.register(Collector())
     return prometheus_client.generate_latest(collectors).decode()
-
-
-def _encodable(label: str) -> str:
-    """The label with "?" in place of what UTF-8 cannot encode."""
-    return label.encode("utf-8", "replace").decode()
 
 
 def _capacity(base: state.CloudState) -> Iterator[Family]:

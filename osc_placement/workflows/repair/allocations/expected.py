@@ -12,6 +12,7 @@ reduces it. Its rules are Placement's, which checks them again when the plan is 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import itertools
@@ -130,9 +131,12 @@ def missing_request(snapshot: Cloud, server: values.Server, root: str) -> flavor
 def needs_tree(snapshot: Cloud, server: values.Server, root: str) -> bool:
     """Whether resources come from other providers than the root and those that share."""
     request = missing_request(snapshot, server, root)
-    if request.unknown:
-        return False
-    return request.is_granular or bool(_sources(snapshot, root, request).rest)
+    if not request.unknown:
+        # ``expect`` says what cannot be read.
+        with contextlib.suppress(NoRepair):
+            rest = _sources(snapshot, root, request).rest
+            return request.is_granular or bool(rest)
+    return False
 
 
 def query_of(
@@ -187,18 +191,29 @@ def _sources(snapshot: Cloud, root: str, request: flavor.ServerRequest) -> _Sour
     sources = _Sources({}, {}, {})
     resources = request.groups[""].resources if "" in request.groups else {}
     for resource_class, amount in resources.items():
-        sharing = [
-            uuid
-            for uuid in snapshot.sharing.get(root, ())
-            if resource_class in snapshot.inventories.get(uuid, {})
-        ]
-        if resource_class in snapshot.inventories.get(root, {}):
+        offering = offering_to(snapshot, root, resource_class)
+        if offering == [root]:
             sources.root[resource_class] = amount
-        elif sharing:
-            sources.shared[resource_class] = sharing
+        elif offering:
+            sources.shared[resource_class] = offering
         else:
             sources.rest[resource_class] = amount
     return sources
+
+
+def offering_to(snapshot: Cloud, root: str, resource_class: str) -> list[str]:
+    """The providers that offer a class to a host: the root, or else those that share.
+
+    Raises NoRepair if one of these cannot be read.
+    """
+    try:
+        if resource_class in snapshot.inventories.get(root, {}):
+            return [root]
+        sharing = snapshot.sharing.get(root, ())
+        return [uuid for uuid in sharing if resource_class in snapshot.inventories.get(uuid, {})]
+    except errors.NotKnown as error:
+        text = f"what offers {resource_class} to {snapshot.name_of(root)} cannot be read: {error}"
+        raise NoRepair(Reason(Code.UNREADABLE, text)) from error
 
 
 def _shared(request: flavor.ServerRequest, sources: _Sources) -> Iterator[allocation.Allocations]:

@@ -15,7 +15,7 @@ from osc_placement.nova import flavor, values
 from osc_placement.plan import change, reasons
 from osc_placement.plan.change import Precondition
 from osc_placement.plan.reasons import Code, Reason
-from osc_placement.workflows.cloud import problem
+from osc_placement.workflows.cloud import facts, problem
 from osc_placement.workflows.cloud.cloud import Cloud, Owner
 from osc_placement.workflows.repair.allocations import leaked, preconditions, repair
 from osc_placement.workflows.repair.allocations.repair import (
@@ -185,8 +185,8 @@ def _is_novas(snapshot: Cloud, uuid: str, part: allocation.Resources) -> bool:
     if root not in snapshot.compute_nodes:
         return False
     # A bare metal node has no CPUs in its inventory, only its own resource class.
-    offered = snapshot.inventories.get(root)
-    if offered is not None and not flavor.HOST_CLASSES & offered.keys():
+    offered = facts.value(snapshot.inventories, root, {})
+    if root in snapshot.inventories and not flavor.HOST_CLASSES & offered.keys():
         return True
     return not part.keys().isdisjoint(standard.RESOURCE_CLASSES)
 

@@ -208,7 +208,8 @@ class NovaPreconditions:
 
     def _refresh(self) -> None:
         """Read nova if the last read is too long ago."""
-        if self._read_at is not None and self._is_fresh(self._read_at):
+        read_at = self._read_at
+        if read_at is not None and (self._nova.source or self._clock() - read_at < _FRESH):
             return
         if self._read_at is None and self._is_old:
             self._servers = {item.uuid: item for item in servers.servers(self._nova)}
@@ -217,9 +218,6 @@ class NovaPreconditions:
         migrations = servers.migrations(self._nova, **self._since())
         self._open_migrations = {item.server_uuid: item for item in migrations if not item.is_over}
         self._read_at = self._clock()
-
-    def _is_fresh(self, read_at: float) -> bool:
-        return bool(self._nova.source) or self._clock() - read_at < _FRESH
 
     def _since(self) -> dict[str, str]:
         """Nova's filter for changes since the plan, by nova's clock."""

@@ -14,7 +14,7 @@ from osc_placement.model.name import and_more
 from osc_placement.nova import flavor
 from osc_placement.plan import change, plan, reasons
 from osc_placement.plan.reasons import Code, Reason
-from osc_placement.workflows.cloud import compute_nodes, problem
+from osc_placement.workflows.cloud import compute_nodes, facts, problem
 from osc_placement.workflows.cloud.cloud import Cloud
 from osc_placement.workflows.repair import findings
 from osc_placement.workflows.repair.allocations import repair
@@ -86,7 +86,7 @@ def written_over_capacity(snapshot: Cloud, planned: plan.Plan) -> Iterator[str]:
         for uuid in written
         if any(
             snapshot.used.get(uuid, {}).get(name, 0) > offered.capacity
-            for name, offered in snapshot.inventories.get(uuid, {}).items()
+            for name, offered in facts.value(snapshot.inventories, uuid, {}).items()
         )
     ]
     if names:

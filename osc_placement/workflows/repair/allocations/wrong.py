@@ -348,7 +348,7 @@ def correct(
     added: list[allocation.Allocations] = []
     for resource_class, amount in wrong.items():
         holders = [uuid for uuid, part in own.items() if resource_class in part]
-        holders = holders or _offering(snapshot, root, resource_class)
+        holders = holders or expected.offering_to(snapshot, root, resource_class)
         if len(holders) != 1:
             raise NoRepair(_why_not_one(snapshot, root, resource_class, holders))
         uuid = holders[0]
@@ -365,14 +365,6 @@ def correct(
     for extra in added:
         free.allocate(extra)
     return {uuid: parts[uuid] for uuid in changed}
-
-
-def _offering(snapshot: Cloud, root: str, resource_class: str) -> list[str]:
-    """The providers that offer a class to a host: the root, or else those that share."""
-    if resource_class in snapshot.inventories.get(root, {}):
-        return [root]
-    sharing = snapshot.sharing.get(root, ())
-    return [uuid for uuid in sharing if resource_class in snapshot.inventories.get(uuid, {})]
 
 
 def _why_not_one(snapshot: Cloud, root: str, resource_class: str, holders: list[str]) -> Reason:

@@ -81,18 +81,11 @@ def test_an_answer_that_is_needed_stops_the_reading(shared: embedded.Client) -> 
         reader(shared).answers(shared.list_inventories, [uuid_of("gone")])
 
 
+REFUSED = [api_errors.from_status(status, "no", method="GET") for status in (401, 403)]
 REDIRECTED = api_errors.Redirected(302, "http://other.example/", method="GET", url="/traits")
 
 
-@pytest.mark.parametrize(
-    "error",
-    [
-        api_errors.from_status(401, "no token", method="GET"),
-        api_errors.from_status(403, "no right", method="GET"),
-        REDIRECTED,
-    ],
-    ids=["401", "403", "redirect"],
-)
+@pytest.mark.parametrize("error", [*REFUSED, REDIRECTED], ids=["401", "403", "redirect"])
 def test_an_error_of_all_requests_is_raised_once(error: api_errors.ApiError) -> None:
     def read(item: int) -> int:
         raise error

@@ -227,15 +227,22 @@ def test_server_that_cannot_be_healed_is_skipped_and_stops_no_other(
     assert (skipped.refused, skipped.unchanged) == (refused, False)
 
 
-def test_tree_with_read_error_is_skipped() -> None:
+@pytest.mark.parametrize(
+    ("provider", "what", "why"),
+    [
+        ("nic", "allocations", "the allocations on nic cannot be read: "),
+        ("nfs", "inventories", "what offers DISK_GB to b cannot be read: "),
+    ],
+)
+def test_tree_with_read_error_is_skipped(provider: str, what: str, why: str) -> None:
     kit = vm("b").instance("t", "a").allocated(m={"nic": {"NET_BW_EGR_KILOBIT_PER_SEC": 1}})
-    client = embedded.Client(load=kit.document())
-    refuse = traffic.about([uuid_of("nic")], embedded.refuse(400, "broken"))
-    client.before(embedded.at("GET /resource_providers/{}/allocations", refuse))
+    client = embedded.Client(load=kit.change("b", DISK_GB=None).document())
+    refuse = traffic.about([uuid_of(provider)], embedded.refuse(400, "broken"))
+    client.before(embedded.at(f"GET /resource_providers/{{}}/{what}", refuse))
     planned = plan_heal(read.read(kit, client))
     assert only_change(planned).subject.name == "t"
     reason = planned.skipped[0].reason
-    assert reason.startswith("the allocations on nic cannot be read: ")
+    assert reason.startswith(why)
     assert "broken (HTTP 400)" in reason
 
 
