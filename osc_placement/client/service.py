@@ -12,6 +12,7 @@ import typing
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
+import keystoneauth1.exceptions
 import keystoneauth1.session
 
 from osc_placement import address, errors
@@ -84,6 +85,9 @@ def _send_once(
         response = _adapter(connection, proxy).request(path, method, raise_exc=False, **options)
     except errors.PlacementError:
         raise
+    except keystoneauth1.exceptions.Unauthorized as error:
+        # Retries could lock the account.
+        raise refused(401, transport.refused_login(error), method=method, url=path) from error
     except Exception as error:  # The SDK's and keystoneauth's errors have no common root.
         reason = failures.text_of(error)
         if method not in transport.READS and transport.was_sent(error):

@@ -334,6 +334,9 @@ class Transport:
     def _send_once_or_twice(self, method: str, url: str, **options: Any) -> requests.Response:
         try:
             return self._send_authenticated(method, url, **options)
+        except api_errors.ConnectionFailed:
+            # Of a login: it says why, and nothing was sent.
+            raise
         except keystoneauth1.exceptions.ClientException as error:
             # A kept-alive connection that the server has closed fails like this.
             is_final = is_timeout(error) or is_too_large(error) or not was_sent(error)
@@ -366,13 +369,10 @@ class Transport:
     ) -> errors.PlacementError:
         if isinstance(error, keystoneauth1.exceptions.Unauthorized):
             # Not ConnectionFailed: retries could lock the account.
-            text = address.in_message(str(error.message))
-            return api_errors.Unauthorized(401, text, method=method, url=url)
+            return api_errors.Unauthorized(401, refused_login(error), method=method, url=url)
         if not isinstance(error, keystoneauth1.exceptions.ConnectionError):
             return api_errors.ConnectionFailed(address.in_message(str(error)))
-        reason = failures.text_of(error)
-        if is_timeout(error):
-            reason = self._slow(error)
+        reason = self._slow(error) if is_timeout(error) else failures.text_of(error)
         if method not in READS and was_sent(error):
             return api_errors.OutcomeUnknown(
                 0,
@@ -578,7 +578,7 @@ class Session(requests.Session):
         """Send a request; read its response, within the limits of time and size.
 
         Errors: those of requests; TooLarge; Redirected, for a redirect that would send the token
-        or a change elsewhere.
+        or a change elsewhere; ConnectionFailed, for a login that keystone does not answer.
         """
         streams, begin = options.get("stream"), time.monotonic()
         try:
@@ -601,6 +601,7 @@ class Session(requests.Session):
             failed = requests.exceptions.ConnectionError(error, request=request)
             raise _explained(failed, request) from error
         _check_redirect(request, response)
+        _check_login(request, response)
         return response
 
     def get_redirect_target(self, resp: requests.Response) -> None:
@@ -687,18 +688,48 @@ def _check_redirect(request: requests.PreparedRequest, response: requests.Respon
     if response.status_code not in _REDIRECTS or location is None:
         return
     url, method = str(request.url), str(request.method)
-    has_token = "X-Auth-Token" in request.headers or "Authorization" in request.headers
-    is_login = not has_token and urllib.parse.urlsplit(url).path.endswith("/tokens")
-    if is_login or method in READS:
+    if _is_login(request) or method in READS:
         # Of an address that is not valid.
         with contextlib.suppress(ValueError):
             target = urllib.parse.urljoin(url, location)
             here, there = _origin(url), _origin(target)
             is_upgrade = (here[0], there[0]) == ("http", "https") and here[1] == there[1]
-            if here == there or (is_upgrade and not has_token):
+            if here == there or (is_upgrade and not _has_token(request)):
                 response.headers["location"] = target
                 return
     raise api_errors.Redirected(response.status_code, location, method=method, url=url)
+
+
+def _has_token(request: requests.PreparedRequest) -> bool:
+    return "X-Auth-Token" in request.headers or "Authorization" in request.headers
+
+
+def _is_login(request: requests.PreparedRequest) -> bool:
+    path = urllib.parse.urlsplit(str(request.url)).path
+    return path.endswith("/tokens") and not _has_token(request)
+
+
+def _check_login(request: requests.PreparedRequest, response: requests.Response) -> None:
+    """Name keystone in an error of a login, which would look like one of the service.
+
+    A wrong password (401) stays keystoneauth's own error. Errors: ConnectionFailed.
+    """
+    status = response.status_code
+    if status < 400 or status == 401 or not _is_login(request):
+        return
+    document = _error_document(response) or {"detail": response.reason}
+    request_id = api_errors.request_id_of(response)
+    raise api_errors.ConnectionFailed(
+        f"keystone at {address.server_of(str(request.url))} fails at the login:"
+        f" {document['detail']} (HTTP {status})"
+        f"{f' (Request-ID: {request_id})' if request_id else ''}: check keystone and its log"
+    )
+
+
+def refused_login(error: keystoneauth1.exceptions.Unauthorized) -> str:
+    """Why keystone refuses a login, without the status."""
+    reason = address.in_message(str(error.message)).replace(" (HTTP 401)", "")
+    return f"keystone refuses the login: {reason}"
 
 
 def _origin(url: str) -> tuple[str, str | None, int | None]:

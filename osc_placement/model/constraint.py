@@ -112,7 +112,9 @@ def without(query: CandidateQuery, removed: Collection[Constraint]) -> Candidate
     groups = []
     for group in query.groups:
         kept = _group_without(group, removed)
-        if kept == group or kept.resources or (not group.resources and _selects(kept)):
+        # Without resources, a condition selects the provider.
+        selects = not group.resources and (kept.required or kept.member_of)
+        if kept == group or kept.resources or selects:
             groups.append(kept)
     suffixes = frozenset(group.suffix for group in groups)
     subtrees = [
@@ -147,11 +149,6 @@ def _subtree_without(
     for group in query.groups:
         if group.suffix in left and not group.resources:
             yield frozenset({group.suffix})
-
-
-def _selects(group: RequestGroup) -> bool:
-    """Whether a group without resources has a condition that selects its provider."""
-    return bool(group.required or group.member_of)
 
 
 def _group_without(group: RequestGroup, removed: Collection[Constraint]) -> RequestGroup:

@@ -7,32 +7,54 @@ import contextlib
 import re
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import keystoneauth1.session
+import keystoneauth1.token_endpoint
+
+from osc_placement.client import transport
 
 
 @contextlib.contextmanager
 def listening(answer: bytes | None) -> Iterator[tuple[str, list[bytes]]]:
     """A server that reads a request, sends these bytes and closes; its URL and the requests."""
-    server = socket.create_server(("127.0.0.1", 0))
     received: list[bytes] = []
+
+    def send(connection: socket.socket) -> None:
+        received.append(_request(connection))
+        connection.sendall(answer or b"")
+
+    with serving(send) as url:
+        yield url, received
+
+
+@contextlib.contextmanager
+def serving(answer: Callable[[socket.socket], None]) -> Iterator[str]:
+    """A server that calls ``answer`` with one connection after the other; its URL."""
+    server = socket.create_server(("127.0.0.1", 0))
 
     def serve() -> None:
         with contextlib.suppress(OSError):
             while True:
                 connection, _ = server.accept()
-                with connection:
-                    received.append(_request(connection))
-                    if answer:
-                        connection.sendall(answer)
+                with connection, contextlib.suppress(OSError):
+                    answer(connection)
 
     thread = threading.Thread(target=serve, daemon=True)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.getsockname()[1]}", received
+        yield f"http://127.0.0.1:{server.getsockname()[1]}"
     finally:
         server.shutdown(socket.SHUT_RDWR)
         server.close()
         thread.join(120)
+
+
+def over_http(url: str, **options: Any) -> transport.Transport:
+    """A transport to Placement at a URL, with these options."""
+    auth = keystoneauth1.token_endpoint.Token(url, "admin")
+    return transport.over_session(keystoneauth1.session.Session(auth=auth), **options)
 
 
 def closed_port() -> str:

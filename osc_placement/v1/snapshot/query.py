@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from osc_placement.model.name import counted
@@ -142,7 +142,7 @@ openstack --os-placement-rate 20 placement query replay \\
                 states.append(copy.client)
             before, after = states
             comparisons = list(replay.compare(before, after, source, context))
-            names = replay.names_of(states)
+            names = {item.uuid: item.name for state in states for item in state.list_providers()}
         affected = [item for item in comparisons if item.is_affected(parsed_args.percent)]
         exhausted = sum(item.is_exhausted for item in affected)
         self.exit_code = 3 if affected else services.NOT_CHECKED if len(applied) > 1 else 0
@@ -237,8 +237,11 @@ def _difference(item: compare_services.ServiceComparison) -> str:
     return f"{item.query.text}: {counts}, {len(item.lost)} lost"
 
 
-def _texts(items: Sequence[compare_services.ServiceComparison]) -> rows.Cell:
-    return rows.lines([item.query.text for item in items])
+def _texts(
+    shape: compare_services.ShapeComparison,
+    is_listed: Callable[[compare_services.ServiceComparison], bool],
+) -> rows.Cell:
+    return rows.lines([item.query.text for item in shape.comparisons if is_listed(item)])
 
 
 #: Times are in milliseconds.
@@ -252,15 +255,9 @@ _SHAPES: rows.Columns[compare_services.ShapeComparison] = {
     "worst": lambda item: item.before.worst,
     "worst_after": lambda item: item.after.worst,
     "times": lambda item: sum(comparison.query.count for comparison in item.comparisons),
-    "lost": lambda item: _texts(
-        [comparison for comparison in item.comparisons if comparison.is_lost]
-    ),
-    "changed": lambda item: _texts(
-        [comparison for comparison in item.comparisons if comparison.is_changed]
-    ),
-    "not_compared": lambda item: _texts(
-        [comparison for comparison in item.comparisons if comparison.is_cut]
-    ),
+    "lost": lambda item: _texts(item, lambda comparison: comparison.is_lost),
+    "changed": lambda item: _texts(item, lambda comparison: comparison.is_changed),
+    "not_compared": lambda item: _texts(item, lambda comparison: comparison.is_cut),
     "errors": lambda item: rows.lines(
         dict.fromkeys(
             comparison.after.answer.error

@@ -63,10 +63,6 @@ class TreeSnapshot:
         """The root of the tree of a provider."""
         return self.nodes[uuid].provider.root_uuid or uuid
 
-    def is_inside(self, uuid: str) -> bool:
-        """Whether a provider is in a named tree: only those change."""
-        return uuid in self.nodes and self.root_of(uuid) in self.roots
-
     def name_of(self, uuid: str) -> str:
         """The name of a provider, or its UUID if it is unknown."""
         return self.nodes[uuid].provider.name if uuid in self.nodes else uuid
@@ -81,8 +77,8 @@ class TreeSnapshot:
 
     @property
     def inside(self) -> dict[str, Node]:
-        """The providers of the named trees by UUID."""
-        return {uuid: node for uuid, node in self.nodes.items() if self.is_inside(uuid)}
+        """The providers of the named trees by UUID: only those change."""
+        return {uuid: node for uuid, node in self.nodes.items() if self.root_of(uuid) in self.roots}
 
     def other_usage(self) -> collections.Counter[Slot]:
         """``{slot: amount}`` of consumers that are not in the snapshot."""

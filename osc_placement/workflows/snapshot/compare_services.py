@@ -11,7 +11,7 @@ import collections
 import dataclasses
 import math
 import urllib.parse
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from osc_placement import errors, microversion
 from osc_placement.client import api, api_errors, retry
@@ -182,24 +182,15 @@ def compare(
     Errors: those of the version documents; a refused query is an answer.
     """
     shared = min(before.negotiated, after.negotiated)
-    shapes: dict[str, list[ServiceComparison]] = {}
-    for item in _each(before, after, source, shared, context):
-        shapes.setdefault(shape_of(item.query.text), []).append(item)
-    compared = [ShapeComparison(shape, items) for shape, items in shapes.items()]
-    return sorted(compared, key=lambda item: -(item.after.worst or 0))
 
-
-def _each(
-    before: api.Client,
-    after: api.Client,
-    source: logs.QuerySource,
-    shared: microversion.Microversion,
-    context: ReadContext,
-) -> Iterator[ServiceComparison]:
     def ask(query: logs.Query) -> ServiceComparison:
         return ServiceComparison(query, _ask(before, query, shared), _ask(after, query, shared))
 
-    return context.each(ask, source.queries, "replaying queries")
+    shapes: dict[str, list[ServiceComparison]] = {}
+    for item in context.each(ask, source.queries, "replaying queries"):
+        shapes.setdefault(shape_of(item.query.text), []).append(item)
+    compared = [ShapeComparison(shape, items) for shape, items in shapes.items()]
+    return sorted(compared, key=lambda item: -(item.after.worst or 0))
 
 
 def _ask(client: api.Client, query: logs.Query, shared: microversion.Microversion) -> TimedAnswer:

@@ -57,10 +57,7 @@ def differences(
     Without ``owners`` projects, users and types are left out, because one side does not have
     them.
     """
-    yield from _names(ObjectKind.TRAIT, before.traits(), after.traits())
-    yield from _names(
-        ObjectKind.RESOURCE_CLASS, before.resource_classes(), after.resource_classes()
-    )
+    yield from _custom_names(before, after)
     for old, new in _pairs(before.providers(), after.providers(), lambda item: item.uuid):
         facts = (None if item is None else _provider_facts(item) for item in (old, new))
         if provider := new or old:
@@ -85,10 +82,7 @@ def differences_by_name(before: SnapshotFile, after: SnapshotFile) -> Iterator[S
 
     Aggregates and consumers have UUIDs only, and each cloud its own: they are left out.
     """
-    yield from _names(ObjectKind.TRAIT, before.traits(), after.traits())
-    yield from _names(
-        ObjectKind.RESOURCE_CLASS, before.resource_classes(), after.resource_classes()
-    )
+    yield from _custom_names(before, after)
     sides = [_by_name(side) for side in (before, after)]
     for name in sorted({**sides[0], **sides[1]}):
         yield from _difference(ObjectKind.PROVIDER, "", name, *(side.get(name) for side in sides))
@@ -148,11 +142,15 @@ def _difference(
     )
 
 
-def _names(kind: ObjectKind, before: list[str], after: list[str]) -> Iterator[StateDifference]:
-    for old, new in _pairs(before, after, lambda name: name):
-        if old is None or new is None:
-            change = StateChange.ADDED if old is None else StateChange.REMOVED
-            yield StateDifference(kind, change, "", new or old or "", {}, {})
+def _custom_names(before: SnapshotFile, after: SnapshotFile) -> Iterator[StateDifference]:
+    """The custom traits and resource classes that one side does not have."""
+    for kind, names, others in (
+        (ObjectKind.TRAIT, before.traits(), after.traits()),
+        (ObjectKind.RESOURCE_CLASS, before.resource_classes(), after.resource_classes()),
+    ):
+        for name in sorted({*names} ^ {*others}):
+            change = StateChange.REMOVED if name in names else StateChange.ADDED
+            yield StateDifference(kind, change, "", name, {}, {})
 
 
 def _provider_facts(item: SavedProvider) -> Facts:

@@ -27,13 +27,8 @@ class RecordingNova:
     """Nova, whose responses are kept as they arrive."""
 
     def __init__(self, nova: api.Nova, keep: Keep) -> None:
-        self._nova, self._keep = nova, keep
+        self._nova, self._keep, self.source = nova, keep, nova.source
         self._hypervisors: list[Any] = []
-
-    @property
-    def source(self) -> str:
-        """The recording from which nova's responses come; empty for a cloud."""
-        return self._nova.source
 
     def ask(self, path: str, version: str) -> Any:
         """Send one GET, and keep the response."""
@@ -73,12 +68,7 @@ class FirstEntries:
     """Nova, of whose listings only the first entry is read."""
 
     def __init__(self, nova: api.Nova) -> None:
-        self._nova = nova
-
-    @property
-    def source(self) -> str:
-        """The recording from which nova's responses come; empty for a cloud."""
-        return self._nova.source
+        self._nova, self.source = nova, nova.source
 
     def ask(self, path: str, version: str) -> Any:
         """Send one GET. The response names no next page."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 from osc_placement import microversion
@@ -91,11 +91,6 @@ def ask(client: api.Client, query: logs.Query) -> QueryAnswer:
         return QueryAnswer(candidates(client.transport.send("GET", url, version=version).body))
     except api_errors.ApiError as error:
         return QueryAnswer(error=error.detail)
-
-
-def names_of(clients: Sequence[api.Client]) -> Mapping[str, str]:
-    """``{provider uuid: name}`` of all providers. Requests: one per client."""
-    return {item.uuid: item.name for client in clients for item in client.list_providers()}
 
 
 #: Allocation requests, each as canonical text: answers are compared as sets.

@@ -3,10 +3,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 import socket
-import threading
 from collections.abc import Callable
 
 import keystoneauth1.exceptions
@@ -19,7 +17,7 @@ from osc_placement import errors
 from osc_placement.client import service, transport
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api, device_profiles, flavors, roles
-from tests.support.raw_server import closed_port, listening
+from tests.support.raw_server import closed_port, listening, serving
 
 #: Names of classes, numbers of the operating system, and a password.
 LIBRARY = re.compile(r"Errno|Pool\(|Error\b|Exception|object at|Read\(|StatusLine|urllib3|s3cret")
@@ -75,22 +73,13 @@ def answering(answer: bytes | None) -> Message:
 
 def without_tls(ask: Ask) -> str:
     """The message about a server that does not wait for the end of a request."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
 
-        def serve() -> None:
-            with contextlib.suppress(OSError):
-                while True:
-                    connection, _ = server.accept()
-                    with connection:
-                        connection.recv(65536)
-                        connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+    def refuse(connection: socket.socket) -> None:
+        connection.recv(65536)
+        connection.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
-        thread = threading.Thread(target=serve, daemon=True)
-        thread.start()
-        said = message_of(ask, f"https://127.0.0.1:{server.getsockname()[1]}")
-        server.shutdown(socket.SHUT_RDWR)
-        thread.join(120)
-    return said
+    with serving(refuse) as url:
+        return message_of(ask, url.replace("http", "https"))
 
 
 def message_of(ask: Ask, url: str) -> str:

@@ -10,6 +10,7 @@ import socket
 import threading
 import types
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager as ContextManager
 from typing import Any
 
 import keystoneauth1.adapter
@@ -27,7 +28,7 @@ from osc_placement import address, errors
 from osc_placement.client import api_errors, service, transport
 from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api as nova_api, flavors
-from tests.support.raw_server import listening
+from tests.support.raw_server import listening, serving
 
 Call = Callable[[Any], Any]
 
@@ -48,10 +49,11 @@ class Proxy(keystoneauth1.adapter.Adapter):
 PATIENT, IMPATIENT = 60.0, 0.3
 
 
-def connection(url: str, timeout: float = PATIENT) -> Any:
+def connection(url: str, timeout: float = PATIENT, auth: Any = None) -> Any:
     """A connection like the SDK's whose services all have this endpoint."""
-    auth = keystoneauth1.token_endpoint.Token(url, "secret")
+    auth = auth or keystoneauth1.token_endpoint.Token(url, "secret")
     session = keystoneauth1.session.Session(auth=auth, timeout=timeout)
+    transport.prepare(session)
     proxy = Proxy(session, endpoint_override=url)
     return types.SimpleNamespace(session=session, compute=proxy, network=proxy, image=proxy)
 
@@ -166,37 +168,14 @@ def test_a_damaged_response_is_an_error_of_the_request(call: Call, answer: bytes
     assert type(caught.value) is expected
 
 
-@contextlib.contextmanager
-def serving(answer: Callable[[socket.socket], None]) -> Iterator[str]:
-    """A server that answers each connection in a thread of its own."""
-    server = socket.create_server(("127.0.0.1", 0))
-
-    def serve() -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                client, _ = server.accept()
-                threading.Thread(target=answer, args=(client,), daemon=True).start()
-
-    thread = threading.Thread(target=serve, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.getsockname()[1]}"
-    finally:
-        server.shutdown(socket.SHUT_RDWR)
-        server.close()
-        thread.join(120)
-
-
-@contextlib.contextmanager
-def answering(answer: Callable[[str], bytes]) -> Iterator[str]:
+def answering(answer: Callable[[str], bytes]) -> ContextManager[str]:
     """A server that answers each request by its path."""
 
-    def send(client: socket.socket) -> None:
-        with client, contextlib.suppress(OSError):
-            client.sendall(answer(client.recv(65536).split()[1].decode()))
+    def send(connection: socket.socket) -> None:
+        path = connection.recv(65536).split()[1].decode()
+        connection.sendall(answer(path))
 
-    with serving(send) as url:
-        yield url
+    return serving(send)
 
 
 @contextlib.contextmanager
@@ -204,12 +183,11 @@ def dripping(head: bytes) -> Iterator[str]:
     """A server that sends ``head``, and then a byte every twentieth of a second, for ever."""
     ended = threading.Event()
 
-    def drip(client: socket.socket) -> None:
-        with client, contextlib.suppress(OSError):
-            client.recv(65536)
-            client.sendall(head)
-            while not ended.wait(0.05):
-                client.sendall(b"a")
+    def drip(connection: socket.socket) -> None:
+        connection.recv(65536)
+        connection.sendall(head)
+        while not ended.wait(0.05):
+            connection.sendall(b"a")
 
     with serving(drip) as url:
         try:
@@ -338,14 +316,35 @@ def test_connections_that_another_program_replaces_are_used(
     assert set(hosts) == {"placement.example"}
 
 
-def login(url: str) -> None:
-    """Log in at the keystone of this address."""
-    auth = keystoneauth1.identity.v3.Password(
+def password(url: str) -> keystoneauth1.identity.v3.Password:
+    """What logs in at the keystone of this address."""
+    return keystoneauth1.identity.v3.Password(
         f"{url}/v3", username="op", password="s3cret", user_domain_id="d", unscoped=True
     )
-    session = keystoneauth1.session.Session(auth=auth, timeout=PATIENT)
-    transport.prepare(session)
-    auth.get_auth_ref(session)
+
+
+FAILED = b"HTTP/1.1 %d Failed\r\nX-OpenStack-Request-ID: req-1\r\nContent-Length: 0\r\n\r\n"
+
+
+@pytest.mark.parametrize("status", [500, 503, 403])
+@pytest.mark.parametrize("call", [*CALLS, lambda cloud: cloud.session.get_token()])
+def test_keystone_is_named_when_it_fails_at_a_login(call: Call, status: int) -> None:
+    with listening(FAILED % status) as (url, _), pytest.raises(errors.PlacementError) as caught:
+        call(connection(url, auth=password(url)))
+    assert type(caught.value) is api_errors.ConnectionFailed
+    reason = f"Failed (HTTP {status}) (Request-ID: req-1): check keystone and its log"
+    assert str(caught.value) == f"keystone at {url} fails at the login: {reason}"
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_a_refused_password_is_not_sent_again(call: Call) -> None:
+    """That could lock the account."""
+    with listening(FAILED % 401) as (url, received), pytest.raises(api_errors.ApiError) as caught:
+        call(connection(url, auth=password(url)))
+    assert len(received) == 1
+    assert str(caught.value).endswith(
+        "keystone refuses the login: Unauthorized (Request-ID: req-1) (HTTP 401)"
+    )
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 305, 307, 308])
@@ -355,7 +354,7 @@ def test_a_login_sends_no_password_to_another_host_or_port(status: int) -> None:
         listening(redirect(f"{other}/v3/auth/tokens", status)) as (url, _),
         pytest.raises(api_errors.Redirected) as caught,
     ):
-        login(url)
+        connection(url, auth=password(url)).session.get_token()
     assert stolen == []
     assert url in str(caught.value)
     assert other in str(caught.value)

@@ -9,12 +9,11 @@ import socket
 from typing import Any
 
 import keystoneauth1.session
-import keystoneauth1.token_endpoint
 import pytest
 import requests
 
 from osc_placement.client import api_errors, retry, transport
-from tests.support.raw_server import listening
+from tests.support.raw_server import listening, over_http
 
 AGAIN = b"HTTP/1.1 302 Moved\r\nLocation: /again\r\nConnection: close\r\nContent-Length: 0\r\n\r\n"
 SESSION_COOKIE = (
@@ -108,14 +107,9 @@ def test_credentials_of_netrc_and_of_the_url_are_sent(
     assert b"Authorization: Basic dXNlcjp3b3Jk" in received[1]
 
 
-def over_http(url: str, timeout: float = 0.2) -> transport.Transport:
-    auth = keystoneauth1.token_endpoint.Token(url, "admin")
-    return transport.over_session(keystoneauth1.session.Session(auth=auth), timeout=timeout)
-
-
 def test_a_silent_service_ends_a_read_with_the_limit_and_no_retry() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        slow = over_http(f"http://127.0.0.1:{silent.getsockname()[1]}")
+        slow = over_http(f"http://127.0.0.1:{silent.getsockname()[1]}", timeout=0.2)
         expected = r"GET /traits: no response within 0\.2 s \(--os-placement-timeout\)"
         with pytest.raises(api_errors.TimedOut, match=expected):
             retry.read(lambda: slow.send("GET", "/traits"))
@@ -123,7 +117,7 @@ def test_a_silent_service_ends_a_read_with_the_limit_and_no_retry() -> None:
 
 def test_a_silent_service_leaves_the_outcome_of_a_write_unknown() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        slow = over_http(f"http://127.0.0.1:{silent.getsockname()[1]}")
+        slow = over_http(f"http://127.0.0.1:{silent.getsockname()[1]}", timeout=0.2)
         with pytest.raises(api_errors.OutcomeUnknown, match=r"no response within 0\.2 s"):
             slow.send("PUT", "/traits/x")
 
@@ -131,7 +125,7 @@ def test_a_silent_service_leaves_the_outcome_of_a_write_unknown() -> None:
 def test_a_read_that_is_redirected_forever_ends() -> None:
     with listening(AGAIN) as (url, received):
         with pytest.raises(api_errors.Redirected):
-            over_http(url, 5).send("GET", "/traits")
+            over_http(url, timeout=5).send("GET", "/traits")
         assert len(received) == 6
 
 
@@ -140,7 +134,7 @@ def test_the_seconds_of_retry_after_are_read(value: str, seconds: float) -> None
     busy = f"HTTP/1.1 503 Busy\r\nRetry-After: {value}\r\nContent-Length: 0\r\n\r\n"
     with listening(busy.encode()) as (url, _):
         with pytest.raises(api_errors.OutcomeUnknown) as caught:
-            over_http(url, 5).send("PUT", "/traits/x")
+            over_http(url, timeout=5).send("PUT", "/traits/x")
         assert caught.value.retry_after == seconds
 
 
@@ -155,4 +149,4 @@ def test_a_server_that_accepts_no_connection_ends_a_request_with_the_limit(
             waiting.setblocking(False)
             waiting.connect_ex(address)
         with pytest.raises(api_errors.TimedOut, match=r"no connection within 0\.2 s"):
-            over_http(f"http://127.0.0.1:{address[1]}").send("PUT", "/traits/x")
+            over_http(f"http://127.0.0.1:{address[1]}", timeout=0.2).send("PUT", "/traits/x")

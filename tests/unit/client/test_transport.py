@@ -4,17 +4,11 @@
 from __future__ import annotations
 
 import keystoneauth1.session
-import keystoneauth1.token_endpoint
 import pytest
 
 from osc_placement.client import api_errors, retry, transport, wsgi
-from tests.support.raw_server import closed_port, listening
+from tests.support.raw_server import closed_port, listening, over_http
 from tests.support.scripted import App, Reply, client, fault
-
-
-def over_http(url: str, place: str | None = None) -> transport.Transport:
-    auth = keystoneauth1.token_endpoint.Token(url, "admin")
-    return transport.over_session(keystoneauth1.session.Session(auth=auth), place=place)
 
 
 def test_an_empty_body_is_none() -> None:
@@ -106,7 +100,7 @@ def test_another_document_is_not_a_version_document(body: object) -> None:
 def test_the_target_is_the_file_or_the_endpoint_with_its_cloud() -> None:
     placement, _ = client()
     assert placement.target == "a script"
-    assert over_http("http://a", "cloud b").target == "http://a (cloud b)"
+    assert over_http("http://a", place="cloud b").target == "http://a (cloud b)"
     assert over_http("http://a").target == "http://a"
 
 
