@@ -33,6 +33,8 @@ class ServiceRefused(api_errors.ApiError):
 
     #: The name of the service in messages.
     service = ""
+    #: Whether its own errors may be pages.
+    sends_pages = False
 
     def __init__(
         self, status: int, detail: str, *, method: str = "GET", url: str = "", **fields: Any
@@ -101,6 +103,9 @@ def _send_once(
         with contextlib.suppress(ValueError):
             return json_text.parse(response.content), getattr(response, "headers", {})
     about: dict[str, Any] = {"request_id": request_id, "method": method, "url": path}
+    if transport.is_foreign_404(response) and not refused.sends_pages:
+        text = f"{refused.service}, {method} {path.partition('?')[0]}: the response is not JSON"
+        raise api_errors.UnexpectedResponse(status, text, **about)
     failure = refused(status, detail, retry_after=transport.retry_after(response), **about)
     # A write whose success cannot be read may have been carried out.
     if method not in transport.READS and (status < 400 or status in api_errors.IN_FLIGHT):

@@ -483,6 +483,8 @@ def _refusal(response: requests.Response, method: str, url: str) -> api_errors.A
             # A proxy in front of Placement answers with a page of its own when Placement is down.
             foreign = f"{address.server_of(response.url)} answers: "
         document = {"detail": f"{method} {url}: {foreign}{text}"}
+        if is_foreign_404(response):
+            return api_errors.UnexpectedResponse(404, document["detail"], method=method, url=url)
     elif response.status_code >= 500 or response.status_code in retry.OVERLOADED:
         document = {**document, "detail": f"{method} {url}: {document['detail']}"}
     refusal = api_errors.from_status(
@@ -496,6 +498,11 @@ def _refusal(response: requests.Response, method: str, url: str) -> api_errors.A
     )
     refusal.is_final = response.status_code == retry.TOO_MANY
     return refusal
+
+
+def is_foreign_404(response: Any) -> bool:
+    """Whether a 404 without JSON is of something before the service: no object is gone for it."""
+    return response.status_code == 404 and not response.content.lstrip().startswith(b"{")
 
 
 def retry_after(response: Any) -> float:
@@ -533,16 +540,12 @@ def was_sent(error: BaseException) -> bool:
         return False
     if isinstance(error.__context__, _BEFORE_SENDING):
         return False
+    # urllib3's reason is in one of the causes.
+    reasons = (getattr(cause, "reason", None) for cause in failures.causes_of(error))
     return not isinstance(
-        _reason(error),
+        next((reason for reason in reasons if isinstance(reason, Exception)), None),
         (urllib3.exceptions.NewConnectionError, urllib3.exceptions.ConnectTimeoutError),
     )
-
-
-def _reason(error: BaseException) -> object:
-    """urllib3's reason in one of the causes of keystoneauth's error; None without one."""
-    reasons = (getattr(cause, "reason", None) for cause in failures.causes_of(error))
-    return next((reason for reason in reasons if isinstance(reason, Exception)), None)
 
 
 class TooSlow(requests.exceptions.ReadTimeout):

@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from osc_placement import errors
-from osc_placement.client import service, transport
+from osc_placement.client import api_errors, service, transport
 from osc_placement.model import json_text, recording
 from osc_placement.nova import values
 
@@ -316,7 +316,7 @@ def maximum_version(nova: Nova) -> str:
     """
     try:
         body = nova.ask("/", "2.1")
-    except (NovaRefused, errors.NotKnown) as error:
+    except (NovaRefused, api_errors.UnexpectedResponse, errors.NotKnown) as error:
         reason = _NOT_SHOWN.get(getattr(error, "status", 404))
         if reason is None:
             raise

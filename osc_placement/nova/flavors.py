@@ -62,6 +62,7 @@ class GlanceRefused(service.ServiceRefused):
     """Glance answered with an error status."""
 
     service = "glance"
+    sends_pages = True
 
 
 class SessionGlance:

@@ -152,7 +152,8 @@ def server(nova: api.Nova, uuid: str) -> values.Server | None:
     try:
         body = ask_server(nova, uuid)
     except (api.NovaRefused, recording.NotRead) as error:
-        if error.status == 404:
+        # A recording has no service of an answer that came from something before nova.
+        if error.status == 404 and error.service:
             return None
         raise
     with api.parsing(path):

@@ -250,7 +250,7 @@ class _Job:
         options = self.options
         if options.copy is None:
             raise plan_module.PlanRefused("the dry run of a plan file needs a copy of the cloud")
-        entries = journal.read_entries(journal.path_of(self.plan, self.client.target))
+        entries = journal.read(journal.path_of(self.plan, self.client.target)).entries
         neutron = None if options.neutron is None else CopyOfNeutron(options.neutron)
         with options.copy(self.plan) as client:
             options.progress.start("checking", len(self.plan.changes))

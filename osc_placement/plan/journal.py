@@ -176,7 +176,7 @@ def check_replaceable(path: pathlib.Path, plan: plan_module.Plan) -> None:
         return
     where = transport.Target(existing.target)
     where.identity = existing.identity
-    entries = read_entries(path_of(existing, where))
+    entries = read(path_of(existing, where)).entries
     states = {entries.get(item.key, StepState.PENDING) for item in existing.changes}
     if states - {StepState.APPLIED} and states - {StepState.PENDING, StepState.UNDONE}:
         raise plan_module.PlanRefused(
@@ -208,11 +208,6 @@ def read(path: pathlib.Path) -> Contents:
         raise plan_module.PlanRefused(
             f"the journal {path} cannot be read: {error.strerror}"
         ) from error
-
-
-def read_entries(path: pathlib.Path) -> Entries:
-    """The states of changes in a journal. Errors: PlanRefused."""
-    return read(path).entries
 
 
 def _open(path: pathlib.Path, flags: int, mode: str) -> IO[bytes]:

@@ -26,11 +26,6 @@ _NEEDED = "the reshape needs it"
 _DELETED = "its provider is deleted"
 
 
-def list_changes(decision: ReshapeDecision) -> list[change.Change[Any]]:
-    """All changes of a decision, and the deletions of empty providers."""
-    return list(_Changes(decision).all())
-
-
 def make_plan(
     decision: ReshapeDecision,
     skipped: Iterable[change.Skipped],
@@ -38,7 +33,7 @@ def make_plan(
     allow: Collection[str] = (),
 ) -> plan.Plan:
     """The plan of a decision, with notes and the capacities that change."""
-    listed = list_changes(decision)
+    listed = list(_Changes(decision).all())
     capacities = _capacities(decision.before, listed)
     return plan.make(
         [*listed, *skipped],

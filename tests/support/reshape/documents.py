@@ -80,8 +80,7 @@ def changes(
     before: snapshot.TreeSnapshot | None = None,
     options: assignment.AssignOptions = PACK,
 ) -> list[change.Change]:
-    planned_changes = reshape_changes.list_changes(decided(text, before, options))
-    return sorted(planned_changes, key=change.Change.sort_key)
+    return list(reshape_changes.make_plan(decided(text, before, options), ()).changes)
 
 
 def new(name: str) -> str:

@@ -26,8 +26,9 @@ import urllib3.exceptions
 
 from osc_placement import address, errors
 from osc_placement.client import api_errors, service, transport
+from osc_placement.model import recording
 from osc_placement.neutron import api as neutron_api
-from osc_placement.nova import api as nova_api, flavors
+from osc_placement.nova import api as nova_api, flavors, servers
 from tests.support.raw_server import listening, serving
 
 Call = Callable[[Any], Any]
@@ -326,25 +327,34 @@ def password(url: str) -> keystoneauth1.identity.v3.Password:
 FAILED = b"HTTP/1.1 %d Failed\r\nX-OpenStack-Request-ID: req-1\r\nContent-Length: 0\r\n\r\n"
 
 
-@pytest.mark.parametrize("status", [500, 503, 403])
-@pytest.mark.parametrize("call", [*CALLS, lambda cloud: cloud.session.get_token()])
+@pytest.mark.parametrize("status", [500, 503, 403, 401])
+@pytest.mark.parametrize("call", CALLS)
 def test_keystone_is_named_when_it_fails_at_a_login(call: Call, status: int) -> None:
-    with listening(FAILED % status) as (url, _), pytest.raises(errors.PlacementError) as caught:
-        call(connection(url, auth=password(url)))
-    assert type(caught.value) is api_errors.ConnectionFailed
-    reason = f"Failed (HTTP {status}) (Request-ID: req-1): check keystone and its log"
-    assert str(caught.value) == f"keystone at {url} fails at the login: {reason}"
+    """A refused password is not sent again: that could lock the account."""
+    with listening(FAILED % status) as (url, received):
+        with pytest.raises(errors.PlacementError) as caught:
+            call(connection(url, auth=password(url)))
+        reason = f"at {url} fails at the login: Failed (HTTP {status}) (Request-ID: req-1): check"
+        if status == 401:
+            assert len(received) == 1
+            reason = "refuses the login: Unauthorized (Request-ID: req-1) (HTTP 401)"
+        assert f"keystone {reason}" in str(caught.value)
+        assert isinstance(caught.value, api_errors.ConnectionFailed) == (status != 401)
 
 
 @pytest.mark.parametrize("call", CALLS)
-def test_a_refused_password_is_not_sent_again(call: Call) -> None:
-    """That could lock the account."""
-    with listening(FAILED % 401) as (url, received), pytest.raises(api_errors.ApiError) as caught:
-        call(connection(url, auth=password(url)))
-    assert len(received) == 1
-    assert str(caught.value).endswith(
-        "keystone refuses the login: Unauthorized (Request-ID: req-1) (HTTP 401)"
-    )
+def test_a_404_without_json_does_not_say_that_an_object_is_gone(call: Call) -> None:
+    """Something before the service answers. Only glance's own errors may be pages."""
+    kept: dict[str, Any] = {}
+    key = "GET /v2.1/servers/s"
+    with listening(FAILED % 404) as (url, _):
+        recording.keep_or_reason(kept.setdefault, key, lambda: call(connection(url)))
+    nova = nova_api.RecordedNova(kept, "a file")
+    if call is READS["glance"]:
+        assert servers.server(nova, "s") is None
+        return
+    with pytest.raises(recording.NotRead):
+        servers.server(nova, "s")
 
 
 @pytest.mark.parametrize("status", [301, 302, 303, 305, 307, 308])

@@ -351,7 +351,8 @@ def built(monkeypatch: pytest.MonkeyPatch, case: Case, name: str) -> tuple[list[
             patch.setattr(command_line, attribute, recorded(getattr(command_line, attribute)))
         patch.setattr(lookup, "provider_names", lambda client, uuids: {UUID: name})
         patch.setattr(plan_file, "read", lambda path: PARTLY)
-        patch.setattr(journal, "read_entries", lambda path: {"a": journal.StepState.APPLIED})
+        states = {"a": journal.StepState.APPLIED}
+        patch.setattr(journal, "read", lambda path: journal.Contents(states, {}))
         more = case(name)
         texts += more if isinstance(more, Iterator) else []
     return texts, callers

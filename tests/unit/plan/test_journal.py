@@ -42,7 +42,7 @@ def test_an_incomplete_last_line_of_a_journal_is_ignored(tmp_path: pathlib.Path)
     assert again.entries == {A: journal.StepState.APPLIED}
     again.note(journal.Note(B, journal.StepState.APPLYING))
     again.close()
-    assert journal.read_entries(path)[B] is journal.StepState.APPLYING
+    assert journal.read(path).entries[B] is journal.StepState.APPLYING
 
 
 def test_a_line_that_was_changed_moved_or_removed_is_refused(tmp_path: pathlib.Path) -> None:
@@ -71,7 +71,7 @@ def test_a_line_that_was_changed_moved_or_removed_is_refused(tmp_path: pathlib.P
     again = journal.Journal(path)
     again.note(journal.Note(A, journal.StepState.UNDONE))
     again.close()
-    assert journal.read_entries(path)[A] is journal.StepState.UNDONE
+    assert journal.read(path).entries[A] is journal.StepState.UNDONE
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_a_damaged_journal_is_refused_with_its_path(
     with path.open("a") as file:
         file.write(f"{line}\n")
     expected = f"the journal {path} is damaged in line 2: .*{re.escape(reason)}"
-    for read in (journal.Journal, journal.read_entries):
+    for read in (journal.Journal, journal.read):
         with pytest.raises(plan.PlanRefused, match=expected):
             read(path)
 
@@ -117,7 +117,7 @@ def test_undo_restores_what_the_plan_has_whatever_a_forged_journal_says(
         forged = journal.Journal(written)
         forged.note(*(journal.Note(item.key, state) for item in stored.changes))
         forged.close()
-        assert set(journal.read_entries(written).values()) == {state}
+        assert set(journal.read(written).entries.values()) == {state}
         report = plans.undo_file(client, stored, path)
         is_undone = state is not journal.StepState.PENDING
         assert ratios(client) == {16.0 if is_undone else 20.0}

@@ -171,15 +171,16 @@ def test_a_mutated_journal_is_read_unchanged_or_refused_with_its_path(
     opened.close()
     content = path.read_bytes()
     lines = list(map(json.loads, content.splitlines()))
-    unchanged = journal.read_entries(path)
+    unchanged = journal.read(path).entries
     outcomes = collections.Counter[bool]()
 
     def read(changed: bytes) -> None:
         path.write_bytes(changed)
-        entries = read_or_refuse(journal.read_entries, path)
-        outcomes[entries is not None] += 1
+        contents = read_or_refuse(journal.read, path)
+        outcomes[contents is not None] += 1
         # Only what is left of a line without its end is nothing: as after a kill.
-        assert entries is None or entries == dict(list(unchanged.items())[: len(entries)])
+        entries = {} if contents is None else contents.entries
+        assert entries == dict(list(unchanged.items())[: len(entries)])
 
     for _ in range(200):
         read("".join(json.dumps(line) + "\n" for line in mutated(lines, chance)).encode())

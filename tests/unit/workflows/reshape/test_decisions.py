@@ -267,7 +267,7 @@ def test_one_reshape_has_the_moves_and_the_new_totals() -> None:
     assert decision.resolved.growth == {(uuid_of("gpu"), "VGPU"): 2}
     assert "the document changes the totals: VGPU +2 in sum" in checks.notes(decision)
     assert decision.resolved.document.classes == {"VGPU"}
-    (only,) = reshape_changes.list_changes(decision)
+    (only,) = reshape_changes.make_plan(decision, ()).changes
     assert plans.after(only)[f"inventory {uuid_of('gpu')} VGPU:total"] == 8
 
 
@@ -352,7 +352,7 @@ moves:
         ("c", False, "nothing-to-move"),
     }
     assert decision.before.consumers.keys() == {uuid_of("both")}
-    listed = reshape_changes.list_changes(decision)
+    listed = reshape_changes.make_plan(decision, ()).changes
     assert [item.subject.name for item in listed if item.kind == "reshape"] == ["a, d"]
 
 

@@ -63,15 +63,12 @@ def test_a_shape_without_any_answer_has_no_times() -> None:
 
 
 def test_answers_are_compared_unless_both_end_at_the_limit() -> None:
-    def item(limit: int, before: set[str], after: set[str]) -> ServiceComparison:
+    for limit, before, after, expected in (
+        (2, "ab", "ac", (True, False, False)),
+        (2, "ab", "a", (False, True, False)),
+        (3, "ab", "ac", (False, True, False)),
+        (3, "a", "ac", (False, False, True)),
+    ):
         sides = (TimedAnswer(replay.QueryAnswer(frozenset(names))) for names in (before, after))
-        return ServiceComparison(logs.Query(f"resources=X:1&limit={limit}"), *sides)
-
-    cut = item(2, {"a", "b"}, {"a", "c"})
-    assert (cut.is_cut, cut.is_lost, cut.is_changed) == (True, False, False)
-    fewer = item(2, {"a", "b"}, {"a"})
-    assert (fewer.is_cut, fewer.is_lost) == (False, True)
-    whole = item(3, {"a", "b"}, {"a", "c"})
-    assert (whole.is_cut, whole.is_lost) == (False, True)
-    more = item(3, {"a"}, {"a", "c"})
-    assert (more.is_lost, more.is_changed) == (False, True)
+        item = ServiceComparison(logs.Query(f"resources=X:1&limit={limit}"), *sides)
+        assert (item.is_cut, item.is_lost, item.is_changed) == expected

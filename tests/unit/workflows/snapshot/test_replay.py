@@ -34,24 +34,16 @@ def test_a_service_is_saved_with_five_requests_per_provider_and_one_per_consumer
 
 
 def test_the_order_and_the_form_of_allocations_do_not_matter() -> None:
-    old = {
-        "allocation_requests": [
-            {
-                "allocations": [
-                    {"resource_provider": {"uuid": "b"}, "resources": {"VCPU": 1}},
-                    {"resource_provider": {"uuid": "a"}, "resources": {"X": 1, "DISK_GB": 2}},
-                ]
-            }
-        ]
-    }
+    old = [
+        {"resource_provider": {"uuid": "b"}, "resources": {"VCPU": 1}},
+        {"resource_provider": {"uuid": "a"}, "resources": {"X": 1, "DISK_GB": 2}},
+    ]
     new = {
-        "allocation_requests": [
-            {
-                "allocations": {
-                    "a": {"resources": {"DISK_GB": 2, "X": 1}},
-                    "b": {"resources": {"VCPU": 1}},
-                }
-            }
-        ]
+        "a": {"resources": {"DISK_GB": 2, "X": 1}},
+        "b": {"resources": {"VCPU": 1}},
     }
-    assert replay.candidates(old) == replay.candidates(new)
+    first, second = (
+        replay.candidates({"allocation_requests": [{"allocations": allocations}]})
+        for allocations in (old, new)
+    )
+    assert first == second
