@@ -20,7 +20,7 @@ from typing import NamedTuple
 
 from benchmarks import client, cloud, served
 from osc_placement.testing.cloud import uuid_of
-from tests.support.peer import database, process
+from tests.support.peer import database, process, target as targets
 
 UPSTREAM, SET, AMEND = "upstream", "this, the same command", "this, inventory amend"
 
@@ -117,10 +117,7 @@ def compare(
 
 
 def _arguments(port: int, command: str, ratio: int) -> list[str]:
-    cloud_options = (
-        f"--os-auth-type admin_token --os-token admin --os-endpoint http://127.0.0.1:{port}"
-    )
-    return f"{cloud_options} {_change(command, ratio)}".split()
+    return [*targets.admin_options(f"http://127.0.0.1:{port}"), *_change(command, ratio).split()]
 
 
 def _change(command: str, ratio: int) -> str:

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from benchmarks import client
+from tests.support.peer import target as targets
 
 COMMANDS = (
     "resource provider list",
@@ -45,9 +46,8 @@ def compare(
     The cache of stevedore stays between runs, as on an operator's machine. Stevedore has none for a
     program in the folder of temporary files.
     """
-    cloud_options = ["--os-auth-type", "admin_token", "--os-endpoint", url, "--os-token", "admin"]
     for command in commands:
-        arguments = [*cloud_options, *command.split()]
+        arguments = [*targets.admin_options(url), *command.split()]
         for program in (ours, theirs):
             _seconds(program, arguments)
         times = [(_seconds(ours, arguments), _seconds(theirs, arguments)) for _ in range(repeat)]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks import client
 from tests.support.clouds import large
+from tests.support.peer import target as targets
 
 if TYPE_CHECKING:
     from benchmarks.gunicorn_placement import Service
@@ -90,8 +91,7 @@ def measure(
     recording = folder / "nova.json"
     recording.write_text(json.dumps(cloud.nova()))
     answers = folder / "output.json"
-    options = ["--os-auth-type", "admin_token", "--os-token", "admin"]
-    options += ["--os-endpoint", service.url]
+    options = targets.admin_options(service.url)
     for operation in operations(service, cloud, recording, folder):
         if only and operation.name not in only:
             continue

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from benchmarks import client
 from tests.support.clouds import large
+from tests.support.peer import target as targets
 
 if TYPE_CHECKING:
     from benchmarks.gunicorn_placement import Service
@@ -63,8 +64,7 @@ def measure(
     recording = folder / "nova.json"
     recording.write_text(json.dumps(cloud.nova()))
     output = folder / "answer.json"
-    options = ["--os-auth-type", "admin_token", "--os-token", "admin"]
-    options += ["--os-endpoint", service.url]
+    options = targets.admin_options(service.url)
     variables = {} if source is None else {"PYTHONPATH": str(source)}
     for name, command in questions(cloud).items():
         if only and name not in only:

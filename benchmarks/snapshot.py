@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks import client, cloud, placement_rows
 from osc_placement.testing.cloud import Cloud
-from tests.support.peer import database, process
+from tests.support.peer import database, process, target as targets
 
 _TRAITS = 30
 _PROJECTS = 100
@@ -80,9 +80,8 @@ def measure_tables(folder: pathlib.Path) -> Step:
 
 def measure(url: str, folder: pathlib.Path, workers: int) -> Iterator[Step]:
     """Save, save without owners, show and open the file."""
-    cloud_options = ["--os-auth-type", "admin_token", "--os-token", "admin", "--os-endpoint", url]
-    save = [*cloud_options, "placement", "snapshot", "save", "--os-placement-workers", str(workers)]
     snapshot = ["placement", "snapshot"]
+    save = [*targets.admin_options(url), *snapshot, "save", "--os-placement-workers", str(workers)]
     yield _run("save", [*save, "cloud.sqlite"], folder)
     yield _run("save without owners", [*save, "short.sqlite", "--without-owners"], folder)
     yield _run("show", [*snapshot, "show", "cloud.sqlite"], folder)

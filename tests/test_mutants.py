@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import ast
 import pathlib
 import runpy
 import subprocess
@@ -26,3 +27,9 @@ def test_the_seed_is_that_of_the_commit(tmp_path: pathlib.Path) -> None:
         seeds.append(MUTANTS["seed_of_commit"](tmp_path))
         assert f"{seeds[-1]:08x}" == own[:8]
     assert seeds[0] != seeds[1]
+
+
+def test_a_constant_becomes_its_opposite_and_not_none_which_is_false_too() -> None:
+    (statement,) = ast.parse("return False").body
+    ((_, change),) = MUTANTS["changes"](statement)
+    assert ast.unparse(change(statement)) == "return True"
