@@ -213,11 +213,6 @@ class AuditAllocations(AuditCommand):
     """
 
     required_feature = "consumer generation"
-    exit_codes = {
-        **EXIT_CODES,
-        6: "some repairs failed, or all were refused (see --max-percent)",
-        7: "some consumers are stale: they changed after they were read",
-    }
     guards = (MANY, RECORDED_NOVA, CLAIMED_HOST)
     example = """\
 openstack placement allocation audit

@@ -110,7 +110,7 @@ def _plan(nova: Nova, snapshot: Cloud, request: HealRequest) -> plan.ObservedPla
         )
     planned = plan_heal(snapshot, request, rules)
     notes += legalized_note(legalized(planned))
-    return observed_plan(dataclasses.replace(planned, notes=tuple(notes)), snapshot)
+    return observed_plan(dataclasses.replace(planned, notes=(*planned.notes, *notes)), snapshot)
 
 
 def legalized(planned: plan.Plan) -> int:
@@ -151,7 +151,11 @@ def plan_heal(
         for decision in decide(snapshot, request)
     )
     planned = plan.make(_item(snapshot, decision) for decision in decisions)
-    return dataclasses.replace(planned, names=provider_names(planned, snapshot))
+    idle = request.options.assigned.keys() - {item.subject.uuid for item in planned.changes}
+    note = f"--assign: nothing is created for {name.and_more(sorted(idle), 3)}"
+    return dataclasses.replace(
+        planned, names=provider_names(planned, snapshot), notes=(note,) if idle else ()
+    )
 
 
 def _by_rules(

@@ -90,10 +90,6 @@ def test_disk_comes_from_sharing_provider_only_if_root_has_none() -> None:
     assert planned.names == {uuid_of(name): name for name in ("a", "nfs")}
 
 
-def test_two_sharing_providers_are_ambiguous() -> None:
-    assert "ambiguous: it is on nfs-1 or nfs-2" in only_reason(plan_heal(on_two_disks()))
-
-
 def test_what_else_is_uncertain_comes_after_the_alternatives() -> None:
     assert only_reason(plan_heal(on_two_disks(**HIDDEN).change("c", PCPU=4))).startswith(
         "ambiguous: it is on nfs-1 or nfs-2; the image may pin CPUs"
@@ -148,7 +144,9 @@ def test_an_assignment_that_leaves_no_or_several_options_is_refused(
     used: int, assigned: str, reason: str
 ) -> None:
     options = HealOptions(assigned={uuid_of("s"): frozenset({assigned})})
-    assert reason in only_reason(plan_heal(with_gpus(0, used), options=options))
+    planned = plan_heal(with_gpus(0, used), options=options)
+    assert reason in only_reason(planned)
+    assert planned.notes == (f"--assign: nothing is created for {uuid_of('s')}",)
 
 
 def test_guess_reduces_capacity_for_next_server() -> None:
