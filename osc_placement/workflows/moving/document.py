@@ -214,7 +214,8 @@ def size(moves: Iterable[PlannedMove]) -> str:
     listed = list(moves)
     memory = sum(move.amount("MEMORY_MB") for move in listed) / 1024
     disk = sum(move.amount("DISK_GB") for move in listed)
-    return f"{memory:.3g} GB" + (f", {disk} GB disk" if disk else "")
+    amount = f"{memory:.3g}" if memory < 100 else f"{memory:.0f}"
+    return f"{amount} GB" + (f", {disk} GB disk" if disk else "")
 
 
 def write(path: pathlib.Path, plan: MovePlan) -> None:

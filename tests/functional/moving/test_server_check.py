@@ -22,10 +22,6 @@ def web(**fields: Any) -> testing.Cloud:
     return hosts("a", "b", a=service).instance("web", "a", vcpus=3, **{**IMAGE, **fields})
 
 
-def twins() -> testing.Cloud:
-    return web().instance("twin", "b", vcpus=3, **IMAGE | {"name": "web"})
-
-
 def four() -> testing.Cloud:
     """A server without needs, one with a virtual TPM, a stopped one and one that is busy."""
     tpm = {"hw:tpm_version": "2.0", "hw:tpm_model": "tpm-crb"}
@@ -59,7 +55,7 @@ STATES = {
         },
     ),
     "host down": web(service={"state": "down"}),
-    "twins": twins(),
+    "twins": web().instance("twin", "b", vcpus=3, **IMAGE | {"name": "web"}),
     "no request": web(**AVX).instance("db", "a", vcpus=3, **IMAGE, **AVX),
     "volume": web(image=""),
     "volume, TPM": State(

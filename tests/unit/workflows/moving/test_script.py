@@ -121,9 +121,10 @@ ended()
 def move(
     number: int, wave: int, way: str = "live", name: str = "", status: str = ""
 ) -> document.PlannedMove:
-    """A server of 4 GB that leaves ``cmp-1``."""
+    """A server that leaves ``cmp-1``: of 4 GB, or a large one that moves cold."""
     status = status or ("ACTIVE" if way == "live" else "SHUTOFF")
-    allocations = {"uuid": {"MEMORY_MB": 4096, "DISK_GB": 20 * (way == "cold")}}
+    is_cold = way == "cold"
+    allocations = {"uuid": {"MEMORY_MB": 1_572_864 if is_cold else 4096, "DISK_GB": 20 * is_cold}}
     name = name or f"web {number}"
     target = f"cmp-{number}"
     return document.PlannedMove(
@@ -244,7 +245,7 @@ def test_each_server_is_looked_at_and_moved_and_the_host_is_disabled_first(
     lines = done.stdout.splitlines()
     assert lines[0] == f"wave 1 of 2: {name} -> cmp-2 (4 GB), 1 of 3"
     assert set(lines[1:3]) == {
-        "wave 2 of 2: web 3 -> cmp-3 (4 GB, 20 GB disk), 2 of 3",
+        "wave 2 of 2: web 3 -> cmp-3 (1536 GB, 20 GB disk), 2 of 3",
         "wave 2 of 2: web 4 -> cmp-4 (4 GB), 3 of 3",
     }
     assert cloud.views() == {
