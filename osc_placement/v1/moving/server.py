@@ -68,7 +68,9 @@ openstack placement server check web-1 --way live-migrate"""
         opened = nova_request.opened(self)
         compute = compute_nodes.read_server_hosts(opened.nova)
         hosts: Sequence[str] = ()
-        if parsed_args.host and compute.hosts is not None:
+        if parsed_args.host:
+            if compute.hosts is None:
+                raise errors.PlacementError(f"--host: not known: {'; '.join(compute.not_checked)}")
             hosts = sorted(compute_nodes.host_names(parsed_args.host, compute.hosts))
             known = compute.hosts.of_host().keys() | compute.hosts.services
             errors.InputErrors(compute_nodes.unknown_hosts(hosts, known)).check()

@@ -43,6 +43,7 @@ STATES = {
     "no share": sharing(),
     "four": four(),
     "one": web(),
+    "no services": State(four(), {"GET /v2.1/os-services": None}),
     "hidden": State(
         web(),
         {
@@ -104,6 +105,7 @@ TABLE = [
     Row(f"{CHECK} absent", "one", 1, says="nova has no server with the name or UUID 'absent'"),
     Row(f"{CHECK} web", "twins", 1, says="nova has 2 servers with the name or UUID 'web'"),
     Row(f"{CHECK} --host absent", "one", 1, says="absent"),
+    Row(f"{CHECK} --host a", "no services", 1, says="--host: not known: compute services: "),
     Row(f"{CHECK} web --host b", "one", 1, says=f"server web ({WEB}) is not on nova-b"),
 ]
 # fmt: on
