@@ -176,12 +176,10 @@ def _asked(parsed_args: argparse.Namespace, former: document.MovePlan | None) ->
         if former
         else document.LegPlan(aggregates=tuple(parsed_args.aggregate), zone=parsed_args.zone or "")
     )
-    per_zone = parsed_args.per_zone or before.per_zone
-    default = before.at_once if former else 0 if per_zone else 1
     return dataclasses.replace(
         before,
-        at_once=parsed_args.at_once or default,
-        per_zone=per_zone,
+        at_once=parsed_args.at_once or before.at_once,
+        per_zone=parsed_args.per_zone or before.per_zone,
         skipped=tuple(dict.fromkeys((*before.skipped, *parsed_args.skip))),
     )
 

@@ -123,8 +123,8 @@ class StayingHost(forms.JsonObject):
 class LegPlan(forms.JsonObject):
     """The moves of a plan in legs, with what the operator asked for; ``first`` is its number.
 
-    It is for the hosts of ``aggregates`` (as typed) or of a ``zone``; without both for all. Empty
-    for a plan without legs.
+    It is for the hosts of ``aggregates`` (as typed) or of a ``zone``; without both for all.
+    ``at_once`` and ``per_zone`` are 0 if they were not given. Empty for a plan without legs.
     """
 
     legs: tuple[PlannedLeg, ...] = ()

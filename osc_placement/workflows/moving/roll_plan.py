@@ -247,7 +247,7 @@ class _Roll:
             root: request.zones.get(self._hosts.names.host(root), "") for root in self._read.roots
         }
         return legs.LegRules(
-            request.asked.at_once,
+            request.asked.at_once or (0 if request.asked.per_zone else 1),
             request.asked.per_zone,
             zones,
             request.options.parallel or 1,

@@ -131,6 +131,7 @@ TABLE = [
                  leg(3, "three"), leg(4, "two")]}),
     Row(f"{ROLL} --all --at-once 2", "cloud", 0, {"at_least": 2, "is_proven": True}),
     Row(f"{ROLL} --all --per-zone 1", "zones", 0, {"at_least": 2}),
+    Row(f"{PLAN}\n{CONTINUE} --per-zone 1", "zones", 0, {"at_least": 2}),
     Row(f"{ROLL} --all --at-once 2 --keep 1", "cloud", 0, {"is_proven": True}),
     Row(f"{ROLL} --zone east", "zones", 0, {"legs": [leg(1, "one"), leg(2, "two")]}),
     Row(f"{ROLL} --zone east", "zone down", 3, {"legs": [], "left": [
