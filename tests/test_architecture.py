@@ -353,7 +353,7 @@ def test_a_public_class_name_is_unique() -> None:
 
 
 #: Lines of the product without those of the license. To raise it, state the reason in the commit.
-MAX_LINES = 69_959
+MAX_LINES = 69_958
 
 
 def test_the_product_does_not_outgrow_its_lines() -> None:

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator
 
 from osc_placement import errors
 from osc_placement.client import transport
-from osc_placement.model import json_text
+from osc_placement.model import command_line, json_text
 from osc_placement.plan import plan as plan_module
 
 #: The path that means standard output.
@@ -72,10 +72,11 @@ def is_of_another_kind(path: pathlib.Path, *marks: bytes) -> bool:
 
     Errors: PlacementError.
     """
-    if not path.is_file():
-        return False
-    with explained(path), path.open("rb") as file:
-        start = file.read(_START)
+    with explained(path):
+        if not path.is_file():
+            return False
+        with path.open("rb") as file:
+            start = file.read(_START)
     return bool(start.strip()) and any(mark not in start for mark in marks)
 
 
@@ -84,11 +85,11 @@ def replace(path: pathlib.Path, texts: Iterable[str], mode: int = 0o600) -> None
 
     Errors: PlacementError, also for a device, a pipe or a folder.
     """
-    if path.exists() and not path.is_file():
-        raise errors.PlacementError(
-            f"{path} is not a regular file. Nothing was changed. Give another path"
-        )
     with explained(path):
+        if path.exists() and not path.is_file():
+            raise errors.PlacementError(
+                f"{path} is not a regular file. Nothing was changed. Give another path"
+            )
         path = path.resolve()
         make_directory(path.parent)
         descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
@@ -103,6 +104,15 @@ def replace(path: pathlib.Path, texts: Iterable[str], mode: int = 0o600) -> None
             pathlib.Path(name).unlink(missing_ok=True)
             raise
         sync_directory(path.parent)
+
+
+def check_new(path: pathlib.Path) -> None:
+    """Refuse to replace a file, which may have been edited. Errors: PlacementError."""
+    with explained(path):
+        if path.exists():
+            raise errors.PlacementError(
+                f"{command_line.quote(str(path))} exists: give another file; nothing was changed"
+            )
 
 
 def read(path: pathlib.Path) -> plan_module.Plan:

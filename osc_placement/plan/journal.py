@@ -170,7 +170,7 @@ def check_replaceable(path: pathlib.Path, plan: plan_module.Plan) -> None:
     """Refuse to replace the file of another plan that is partly applied. Errors: PlanRefused."""
     try:
         existing = plan_file.read(path) if path.is_file() else plan
-    except plan_module.PlanRefused:
+    except (plan_module.PlanRefused, OSError):
         return
     if existing.digest == plan.digest:
         return

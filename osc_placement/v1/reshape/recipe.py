@@ -193,11 +193,10 @@ class RecipeInput:
 
 
 def _write(path: pathlib.Path, text: str) -> None:
-    """Write a new file. Raises PlacementError for an existing one: it may have been edited."""
+    """Write a new file. Errors: PlacementError, also for an existing one."""
     from osc_placement.plan import file
 
-    if path.exists():
-        raise errors.PlacementError(f"{path} exists. Give another file, or delete this one")
+    file.check_new(path)
     file.replace(path, [text])
 
 

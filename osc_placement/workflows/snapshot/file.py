@@ -19,9 +19,7 @@ from typing import Any, NamedTuple, Self
 
 import orjson
 
-from osc_placement import errors
 from osc_placement.engine import record
-from osc_placement.model import command_line
 from osc_placement.model.recording import CompressedResponses
 from osc_placement.plan import file as plan_file
 from osc_placement.server.store import database_file, sqlite
@@ -145,14 +143,6 @@ _COUNTS = {
 }
 
 
-def check_new(path: pathlib.Path) -> None:
-    """Refuse to replace a file. Errors: PlacementError."""
-    if path.exists():
-        raise errors.PlacementError(
-            f"{command_line.quote(str(path))} exists: give another file; nothing was changed"
-        )
-
-
 @contextlib.contextmanager
 def created(path: pathlib.Path) -> Iterator[sqlite3.Connection]:
     """A new database, mode 0600, which is written in one transaction, the block.
@@ -166,7 +156,7 @@ def created(path: pathlib.Path) -> Iterator[sqlite3.Connection]:
             yield connection
             connection.execute("COMMIT")
             connection.execute("PRAGMA journal_mode = DELETE")
-        check_new(path)
+        plan_file.check_new(path)
         with plan_file.explained(path):
             os.replace(partial, path)
             plan_file.sync_directory(path.resolve().parent)

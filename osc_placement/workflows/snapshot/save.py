@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from osc_placement.client import api, api_errors, local, responses
-from osc_placement.plan import plan
+from osc_placement.plan import file, plan
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.snapshot import file as snapshot_file, readings
 
@@ -81,7 +81,7 @@ def save(
     context = context or ReadContext()
     if request.also is not None:
         request.also.check()
-    snapshot_file.check_new(request.path)
+    file.check_new(request.path)
     with snapshot_file.created(request.path) as connection:
         metadata = _Save(client, request, context).run(connection)
     with snapshot_file.SnapshotFile(request.path) as finished:

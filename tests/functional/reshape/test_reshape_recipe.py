@@ -28,7 +28,7 @@ TABLE = [
     Row(f"{RECIPE} vgpu cn1 --device {A}=4 --device {B}=4,SRIOV_NET_VF:2 --assign {ONE}={A}",
         "node", 0, (f"# {TWO}: ? # 1 SRIOV_NET_VF, 3 VGPU",)),
     Row(f"{RECIPE} vgpu cn1 {DEVICES} --out mine.yaml", "node", 1,
-        "mine.yaml exists. Give another file"),
+        "mine.yaml exists: give another file"),
     Row(f"{RECIPE} vgpu cn1 --device {A}=x --trait other=CUSTOM_A --assign me={A}", "node", 1,
         ("'x' is not an amount", "--trait other", f"--assign: 'me={A}' is not <server>=<value>")),
     Row(f"{RECIPE} vgpu unknown {DEVICES}", "node", 1, "provider 'unknown' does not exist"),
