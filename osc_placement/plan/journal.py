@@ -157,7 +157,7 @@ class Journal:
 def path_of(plan: plan_module.Plan, target: str) -> pathlib.Path:
     """The path of a plan's journal for a target; an undo plan shares the journal of its plan."""
     digest = (plan.undoes or plan.digest).removeprefix("sha256:")
-    place = hashlib.sha256(plan_module.place(target).encode()).hexdigest()
+    place = hashlib.sha256(transport.identity_of(target).place.encode()).hexdigest()
     return directory() / f"{digest[:32]}-{place[:32]}.jsonl"
 
 

@@ -274,11 +274,6 @@ def from_json(text: str) -> Plan:
     return plan
 
 
-def place(target: str) -> str:
-    """The endpoint or file of a target, without the operator's name for the cloud."""
-    return transport.identity_of(target).place
-
-
 def check_target(plan: Plan, target: str, origin: str = "") -> None:
     """Refuse a plan of another cloud; ``origin`` is the cloud of which the target is a snapshot.
 

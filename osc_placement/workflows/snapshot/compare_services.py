@@ -47,9 +47,10 @@ class ServiceComparison:
     @property
     def is_cut(self) -> bool:
         """Whether both answers end at the limit: they may have different candidates of more."""
-        limit = _limit(self.query.text)
-        sizes = {len(side.answer.candidates) for side in (self.before, self.after)}
-        return limit is not None and sizes == {limit}
+        parameters = urllib.parse.parse_qsl(self.query.text)
+        limits = {value for name, value in parameters if name == _LIMIT}
+        sizes = {str(len(side.answer.candidates)) for side in (self.before, self.after)}
+        return sizes == limits
 
     @property
     def lost(self) -> replay.Candidates:
@@ -75,14 +76,6 @@ class ServiceComparison:
         if self.is_cut:
             return frozenset()
         return one.answer.candidates - other.answer.candidates
-
-
-def _limit(text: str) -> int | None:
-    """The limit of a query; None without a number."""
-    for name, value in urllib.parse.parse_qsl(text):
-        if name == _LIMIT and value.isdecimal():
-            return int(value)
-    return None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -179,12 +172,13 @@ def compare(
 
     Requests: for each different query one GET to each service, repeated while it fails; the version
     document of both. The time is that of the last one.
-    Errors: those of the version documents; a refused query is an answer.
+    Errors: those of the version documents and of ``_ask``; another refused query is an answer.
     """
     shared = min(before.negotiated, after.negotiated)
 
     def ask(query: logs.Query) -> ServiceComparison:
-        return ServiceComparison(query, _ask(before, query, shared), _ask(after, query, shared))
+        present = _ask(before, query, shared, is_present=True)
+        return ServiceComparison(query, present, _ask(after, query, shared))
 
     shapes: dict[str, list[ServiceComparison]] = {}
     for item in context.each(ask, source.queries, "replaying queries"):
@@ -193,8 +187,17 @@ def compare(
     return sorted(compared, key=lambda item: -(item.after.worst or 0))
 
 
-def _ask(client: api.Client, query: logs.Query, shared: microversion.Microversion) -> TimedAnswer:
-    """One query with its own microversion, or the highest that both services have."""
+def _ask(
+    client: api.Client,
+    query: logs.Query,
+    shared: microversion.Microversion,
+    *,
+    is_present: bool = False,
+) -> TimedAnswer:
+    """One query with its own microversion, or the highest that both services have.
+
+    Errors: ApiError if the present service answers no query: nothing could be compared.
+    """
     version = microversion.Microversion.parse(query.version) if query.version else shared
     url = f"/allocation_candidates?{query.text}"
     try:
@@ -203,6 +206,8 @@ def _ask(client: api.Client, query: logs.Query, shared: microversion.Microversio
     except api_errors.TimedOut as error:
         return TimedAnswer(replay.QueryAnswer(error=str(error)))
     except api_errors.ApiError as error:
+        if is_present and api_errors.concerns_all(error):
+            raise
         return TimedAnswer(replay.QueryAnswer(error=error.detail))
     except (LookupError, TypeError) as error:
         raise errors.PlacementError(

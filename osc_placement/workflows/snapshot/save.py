@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeVar
 
 from osc_placement.client import api, api_errors, local, responses
-from osc_placement.plan import file, plan
+from osc_placement.plan import file
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.snapshot import file as snapshot_file, readings
 
@@ -279,7 +279,7 @@ def _metadata(client: api.Client, request: SaveRequest) -> snapshot_file.Snapsho
     """The metadata of a save that begins. Requests: one GET, if versions are not known yet."""
     lowest, highest = client.transport.versions()
     return snapshot_file.SnapshotMetadata(
-        origin=plan.place(client.target),
+        origin=client.target.identity.place,
         target=client.target,
         started=time.time(),
         microversion=str(client.microversion),

@@ -135,6 +135,7 @@ def test_a_service_that_fails_once_is_asked_again(
 def test_a_changed_policy_is_a_lost_answer(
     services: tuple[testing.LoopbackPlacement, testing.LoopbackPlacement], log: str
 ) -> None:
+    """A user without rights at the present service compares nothing, which is an error."""
     old, new = services
 
     def refuse(request: traffic.Request) -> traffic.Reply | None:
@@ -147,6 +148,9 @@ def test_a_changed_policy_is_a_lost_answer(
     assert sum(len(row["lost"]) for row in shapes(outcome).values()) == len(QUERIES)
     assert all("policy does not allow it" in row["errors"][0] for row in shapes(outcome).values())
     assert {row["median_after"] for row in shapes(outcome).values()} == {None}
+    old.before(refuse)
+    outcome = replayed(old, log, "--against", new.url)
+    assert (outcome.code, "policy does not allow it" in outcome.stderr) == (1, True)
 
 
 @pytest.mark.parametrize(("percent", "code"), [("0", 3), ("50", 3), ("1000000", 0)])

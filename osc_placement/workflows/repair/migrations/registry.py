@@ -20,7 +20,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Protocol
 
 from osc_placement import errors
-from osc_placement.client import api, api_errors
+from osc_placement.client import api, api_errors, transport
 from osc_placement.model import json_text
 from osc_placement.neutron.api import Neutron
 from osc_placement.nova.api import Nova
@@ -154,7 +154,7 @@ class Cursor:
     def __init__(
         self, target: str, path: pathlib.Path | None = None, *, from_start: bool = False
     ) -> None:
-        name = hashlib.sha256(plan.place(target).encode()).hexdigest()[:32]
+        name = hashlib.sha256(transport.identity_of(target).place.encode()).hexdigest()[:32]
         self._path = path or file.state_directory() / "migrations" / f"{name}.json"
         self._target, self._in_memory = target, from_start
         self.positions: dict[str, str] = {}
