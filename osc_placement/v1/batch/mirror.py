@@ -114,6 +114,7 @@ openstack placement aggregate mirror --ratios --dry-run"""
             prune=parsed_args.prune,
             providers=tuple(parsed_args.provider),
             forget=tuple(parsed_args.forget),
+            is_limited=parsed_args.max_percent is not None,
         )
         planned = mirror.plan_mirror(run.client, run.services.nova, request, run.context)
         self._has_extra_members = any(map(mirror.is_stale, planned.plan.skipped))

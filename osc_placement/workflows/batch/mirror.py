@@ -49,6 +49,7 @@ class MirrorRequest:
     The operator gives names, ids and UUIDs; a resolved request has hosts' names in nova, and UUIDs.
     ``prune``: remove stale members. ``providers`` are members to remove although they are not
     compute nodes. ``forget`` (UUIDs) are deleted host aggregates; their members are always removed.
+    Removals are limited with ``prune``, and where the operator gives a limit (``is_limited``).
     """
 
     hosts: Collection[str] = ()
@@ -56,6 +57,7 @@ class MirrorRequest:
     prune: bool = False
     providers: Collection[str] = ()
     forget: Collection[str] = ()
+    is_limited: bool = False
 
     def concerns(self, host: str) -> bool:
         """Whether the request includes a host."""
@@ -81,7 +83,7 @@ def decide_mirror(snapshot: Cloud, request: MirrorRequest) -> plan.Plan:
     aggregates without hosts, stale members that the request keeps.
     """
     planned = plan.make(_Mirror(snapshot, request).items())
-    if not request.prune:
+    if not (request.prune or request.is_limited):
         return planned
     memberships_read = sum(map(len, snapshot.members.values()))
     return dataclasses.replace(planned, existing={memberships.AGGREGATES.unit: memberships_read})
@@ -340,10 +342,10 @@ def _resolve(cloud: Cloud, request: MirrorRequest) -> MirrorRequest:
     hosts = host_names(request.hosts, cloud.hosts)
     input_errors = errors.InputErrors(unknown_hosts(hosts, cloud.existing_hosts))
     aggregates = find_host_aggregates(cloud.aggregates, request.host_aggregates, input_errors)
-    resolved = MirrorRequest(
+    resolved = dataclasses.replace(
+        request,
         hosts=hosts,
         host_aggregates=frozenset(item.uuid for item in aggregates.values()),
-        prune=request.prune,
         providers=_known_providers(cloud, request.providers, input_errors),
         forget=_deleted_aggregates(cloud, request.forget, input_errors),
     )

@@ -69,9 +69,7 @@ def resolve(
     for move in document.moves:
         index.add(move.to, move.source)
     index.set_parents()
-    requested = [
-        move_of_classes for move in document.moves for move_of_classes in _moves(move, index)
-    ]
+    requested = [moved for move in document.moves for moved in _moves(move, index)]
     for named in document.rename:
         index.rename(named)
     index.check_names()

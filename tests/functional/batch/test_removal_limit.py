@@ -127,6 +127,12 @@ LIMITED = {
         "removes 4 of 8",
         before=(f"{GROUPED} {HOSTS} {NEIGHBOURS}",),
     ),
+    "memberships of a deleted host aggregate": Limited(
+        f"{MIRROR} --forget {GROUP} --host-aggregate ssd {RECORDED}",
+        (49, 100),
+        "aggregate memberships, and the limit is",
+        before=(f"{MIRROR} --host-aggregate ssd {RECORDED}", f"{GROUPED} {HOSTS} {NEIGHBOURS}"),
+    ),
     "capacity by an amendment": Limited(
         f"{AMEND} {HOSTS} --resource VCPU:allocation_ratio*=0.5 --allow over-capacity",
         (49, 50),
@@ -185,11 +191,10 @@ LIMITED = {
 
 
 @fixtures.ON_ONE_TARGET
-@pytest.mark.parametrize("removed", LIMITED)
+@pytest.mark.parametrize("case", LIMITED.values(), ids=LIMITED)
 def test_a_removal_has_a_limit_on_request(
-    openstack: shell.OpenStack, target: targets.Target, removed: str
+    openstack: shell.OpenStack, target: targets.Target, case: Limited
 ) -> None:
-    case = LIMITED[removed]
     refused_at, allowed_at = case.percentages
     moves = f"{{from: {FREE}, resources: {{VCPU: 16}}, to: {FREE}, as: {{VCPU: PCPU}}}}"
     pathlib.Path("pcpu.yaml").write_text(f"moves: [{moves}]")

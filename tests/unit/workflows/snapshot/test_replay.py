@@ -10,7 +10,6 @@ from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.snapshot import replay, save
 from tests.support.candidates import clouds, explained
 
-CONTEXT = ReadContext(workers=1)
 HOSTS = [f"00000000-0000-4000-8000-00000000000{number}" for number in range(3)]
 SERVER = "00000000-0000-4000-8000-0000000000c0"
 
@@ -23,7 +22,7 @@ def test_a_service_is_saved_with_five_requests_per_provider_and_one_per_consumer
     allocations = {HOSTS[0]: {"VCPU": 2}}
     client.replace_allocations(allocation.Consumer(SERVER, allocations, "p", "u", None, "INSTANCE"))
     client.sent.clear()
-    with save.saved(client, CONTEXT) as path, rehearsal.opened_file(path) as copy:
+    with save.saved(client, ReadContext(workers=1)) as path, rehearsal.opened_file(path) as copy:
         saved = client.sent.total()
         assert copy.show_allocations(SERVER).allocations == allocations
         assert [provider.uuid for provider in copy.list_providers()] == HOSTS
