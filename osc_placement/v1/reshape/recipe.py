@@ -39,6 +39,7 @@ class RecipeCommand(base.Command):
         )
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
+        from osc_placement.plan import file
         from osc_placement.workflows.cloud.context import ReadContext
         from osc_placement.workflows.reshape import recipes
 
@@ -47,7 +48,8 @@ class RecipeCommand(base.Command):
         if parsed_args.out is None:
             sys.stdout.write(text)
         else:
-            _write(parsed_args.out, text)
+            file.check_new(parsed_args.out)
+            file.replace(parsed_args.out, [text])
 
     def recipe(
         self, client: api.Client, parsed_args: argparse.Namespace, context: ReadContext
@@ -190,14 +192,6 @@ class RecipeInput:
         uses, reasons = evidence.read([("--assign", lines), *files], reader)
         self.problems.reasons += reasons
         return tuple((server, name(used)) for server, used in uses)
-
-
-def _write(path: pathlib.Path, text: str) -> None:
-    """Write a new file. Errors: PlacementError, also for an existing one."""
-    from osc_placement.plan import file
-
-    file.check_new(path)
-    file.replace(path, [text])
 
 
 class WriteVgpuRecipe(NodeRecipe):

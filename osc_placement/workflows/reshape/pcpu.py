@@ -145,7 +145,10 @@ def _contradictions(
         )
     elif total < moved:
         yield f"{name} itself has {total} VCPU: {moved} cannot become PCPU"
+    last = dict(request.evidence)
     for consumer, becomes in request.evidence:
+        if becomes != last[consumer]:
+            yield f"consumer {consumer} is assigned to {becomes} and to {last[consumer]}"
         if becomes not in (VCPU, PCPU):
             yield f"consumer {consumer}: {becomes!r} is neither VCPU nor PCPU"
         if consumer not in amounts:
