@@ -139,15 +139,15 @@ def disabled(
     hosts: Sequence[str], compute: ServerHosts, former: document.MovePlan | None
 ) -> tuple[document.DisabledHost, ...]:
     """The hosts that somebody disabled: before the first plan, or since then, not by its script."""
-    before = former.disabled if former else ()
-    services = (compute.service_of(host) for host in hosts)
+    services = [service for host in hosts if (service := compute.service_of(host)) is not None]
+    enabled = {service.host for service in services if service.is_enabled}
     now = {
         service.host: document.DisabledHost(service.host, service.disabled_reason)
         for service in services
-        if service is not None and not service.is_enabled
         if former is None or service.disabled_reason != document.REASON
     }
-    return tuple((now | {host.host: host for host in before}).values())
+    before = {host.host: host for host in former.disabled} if former else {}
+    return tuple(host for host in (now | before).values() if host.host not in enabled)
 
 
 def _check(read: ServersRead, compute: ServerHosts, failures: int) -> None:

@@ -22,7 +22,7 @@ import pytest
 from osc_placement.client import transport
 from osc_placement.nova import values
 from osc_placement.scheduling.server_hosts import ServerHosts
-from osc_placement.workflows.moving import document, script
+from osc_placement.workflows.moving import document, plan as drain_plan, script
 
 OPENSTACK = f"""\
 #!{sys.executable} -IS
@@ -675,3 +675,7 @@ def test_the_way_back_enables_the_hosts_that_the_script_disabled() -> None:
         "# d stays disabled: broken RAM",
         "# e stays disabled: since May",
     ]
+    enabled_since = document.DisabledHost("a", "repaired")
+    former = document.MovePlan(hosts, hosts, (), disabled=(*disabled, enabled_since))
+    continued = {host.host for host in drain_plan.disabled(hosts, compute, former)}
+    assert continued == {"d", "e"}
