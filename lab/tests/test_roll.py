@@ -29,6 +29,7 @@ cloud = test_drain.cloud
 
 HOSTS = tuple(f"moves-{number}" for number in range(1, 7))
 ROLL = "openstack placement host roll"
+BY_SCRIPT = "nova-compute is disabled: drain"
 FILES = "--plan-out roll.json --script legs -f json"
 FEW = {"one": ("moves-1",), "two": ("moves-2",), "three": ("moves-4", "--flavor", "medium")}
 #: Twenty servers, and the groups and zones of some of them.
@@ -178,7 +179,7 @@ def test_a_host_that_does_not_come_back_closes_the_gate(cloud: Cloud) -> None:
     cloud.do("start", dead, "--wait")
     code, answer = roll.continued("--verify-back -f json")
     (closed,) = answer["not_back"]
-    assert (code, closed["reason"]) == (3, "nova-compute is disabled")
+    assert (code, closed["reason"]) == (3, BY_SCRIPT)
     done = roll.script(1)
     assert done.returncode == 0, done.stderr
     assert roll.continued("--verify-back -f json")[0] == 0
@@ -263,7 +264,7 @@ def test_scripts_that_are_killed_are_run_again_or_planned_anew(cloud: Cloud) -> 
         code, answer = roll.continued(f"--next {FILES}")
         if code == 3:
             # Killed between the reboot and the end: the script enables the host.
-            assert {host["reason"] for host in answer["not_back"]} == {"nova-compute is disabled"}
+            assert {host["reason"] for host in answer["not_back"]} == {BY_SCRIPT}
             continue
         anew += 1
         assert code == 0, answer
