@@ -658,7 +658,9 @@ class _Repair:
     def raise_room(self, provider: record.ProviderRecord, name: str, missing: int) -> Step | None:
         """The step that raises the capacity; None if nobody can raise it so much."""
         offered, is_fixed = provider.inventories[name], self._is_fixed(provider, name)
-        if is_fixed and name not in CONFIGURED:
+        # Without a ratio, no total and no reserve gives room where all is reserved.
+        is_void = offered.allocation_ratio <= 0 and offered.reserved >= offered.total
+        if is_void or (is_fixed and name not in CONFIGURED):
             return None
         field, value = raised(name, offered, missing, is_fixed=is_fixed)
         if is_fixed and field == "total":
@@ -690,17 +692,16 @@ def raised(
     """
     wanted = offered.capacity + missing
     available = offered.total - offered.reserved
-    reserved = offered.total - math.ceil(wanted / offered.allocation_ratio)
-    while int((offered.total - reserved) * offered.allocation_ratio) < wanted:
-        reserved -= 1
-    is_single = name != VCPU and offered.allocation_ratio == 1
-    if reserved >= 0 and (available <= 0 or (is_fixed and is_single)):
-        return "reserved", reserved
     if available > 0 and (name == VCPU or offered.allocation_ratio != 1):
         ratio = math.ceil(wanted / available * 100) / 100
         while int(available * ratio) < wanted:
             ratio = round(ratio + 0.01, 2)
         return "allocation_ratio", ratio
+    reserved = offered.total - math.ceil(wanted / offered.allocation_ratio)
+    while int((offered.total - reserved) * offered.allocation_ratio) < wanted:
+        reserved -= 1
+    if reserved >= 0 and (available <= 0 or is_fixed):
+        return "reserved", reserved
     total = offered.reserved + math.ceil(wanted / offered.allocation_ratio)
     while int((total - offered.reserved) * offered.allocation_ratio) < wanted:
         total += 1

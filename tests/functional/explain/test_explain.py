@@ -31,7 +31,12 @@ STATES = {
         .host("big", VCPU=8, MEMORY_MB=64, traits=[AVX])
         .host("small", VCPU=2, MEMORY_MB=64, aggregates=["rack"])
         .child("small", "nic", SRIOV_NET_VF=4)
-    )
+    ),
+    "no ratio": State(
+        testing.Cloud()
+        .host("open", VCPU={"total": 8, "allocation_ratio": 0})
+        .host("reserved", VCPU={"total": 8, "reserved": 8, "allocation_ratio": 0})
+    ),
 }
 SHORT = "VCPU: 2 free, 4 requested (total 2, ratio 1, used 0)"
 
@@ -59,6 +64,9 @@ TABLE = [
         {"candidate": [{"host": "big"}], "failure": [{"free": 2}]}),
     Row(f"{EXPLAIN} --resource VCPU=1 --in-tree {uuid_of('small')} --host big", "hosts", 0,
         {"failure": [{"host": "big", "text": "not in the tree of small"}]}),
+    Row(f"{EXPLAIN} --resource VCPU=4", "no ratio", 3,
+        {"failure": [{"host": "open"}, {"host": "reserved"}],
+         "change": [{"text": "raise the ratio of VCPU on open to 0.5"}]}),
     Row(f"--os-placement-api-version 1.20 {EXPLAIN} --resource VCPU=1", "hosts", 1, "1.29"),
 ]
 ON_ONE_TARGET = [
