@@ -142,7 +142,8 @@ def audit(
     rules = nova_request.observe_rules(
         nova, options, functools.partial(nova_request.with_trait, client), services
     )
-    aggregates = host_aggregates(nova) if services.hosts is not None else ()
+    needs_aggregates = services.hosts is not None or options.enable_isolated_aggregate_filtering
+    aggregates = host_aggregates(nova) if needs_aggregates else ()
     profiles = DeviceProfiles(nova)
     requests = [
         question
@@ -231,7 +232,7 @@ def _requests(
     spec = request.ServerSpec(named.flavor, named.name, flavor_name=named.name)
     try:
         spec = nova_request.with_profile(spec, profiles)
-        for single in request.requests_by_release(spec, (), rules.options, rules.releases):
+        for single in request.requests_by_release(spec, aggregates, rules.options, rules.releases):
             yield _Asked(
                 dataclasses.replace(
                     audited,

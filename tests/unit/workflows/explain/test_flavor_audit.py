@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 import random
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -68,8 +68,10 @@ def client(placement: service.InProcessPlacement) -> explained.CountingClient:
     return explained.seeded(placement, cloud(1))
 
 
-def in_service(roots: Iterable[str]) -> ServerHosts:
-    """Compute nodes with these UUIDs that take servers."""
+def in_service(roots: Iterable[str] | None) -> ServerHosts:
+    """Compute nodes with these UUIDs that take servers; without any, nova was not read."""
+    if roots is None:
+        return ServerHosts()
     return compute_nodes.read_server_hosts(compute_services.nova(dict.fromkeys(roots, "up")))
 
 
@@ -77,7 +79,7 @@ def audited(
     client: explained.CountingClient,
     nova: api.Nova,
     *names: str,
-    roots: Iterable[str] = ROOTS,
+    roots: Iterable[str] | None = ROOTS,
     **options: Any,
 ) -> dict[str, audit.AuditedFlavor]:
     scheduler = nova_options.SchedulerOptions(**options)
@@ -244,6 +246,21 @@ def test_only_hosts_that_the_compute_filter_accepts_are_hosts_of_a_flavor(
         assert item.caveats.not_counted.keys() == (serving | able) - accepted
 
 
+@pytest.mark.parametrize("roots", [ROOTS, None])
+def test_isolated_aggregates_are_left_out(
+    roots: Sequence[str] | None, placement: service.InProcessPlacement
+) -> None:
+    isolated = nova_kit.aggregate(1, "one", UUID.format(9), [], **{"trait:CUSTOM_ONE": "required"})
+    base = cloud(1)
+    host = dataclasses.replace(base.providers[ROOTS[1]], aggregates=(isolated["uuid"],))
+    base.apply(record.Changes({host.uuid: host}))
+    recording = {**recorded(**FLAVORS).recorded, **nova_kit.answers(aggregates=[isolated])}
+    nova, client = api.RecordedNova(recording, "isolated"), explained.seeded(placement, base)
+    option = {"enable_isolated_aggregate_filtering": True}
+    found = audited(client, nova, "ok", "one-host", roots=roots, **option)
+    assert [flavor.hosts for flavor in found.values()] == [1, 1]
+
+
 def test_too_many_candidates_are_counted_up_to_novas_limit(
     client: explained.CountingClient,
 ) -> None:
@@ -281,7 +298,7 @@ def test_what_placement_does_not_have_is_never_ok(
 
 
 def test_without_the_compute_services_a_flavor_is_not_ok(client: explained.CountingClient) -> None:
-    [flavor] = audit.audit(client, recorded(ok={}), (), nova_options.SchedulerOptions(), CONTEXT)
+    [flavor] = audited(client, recorded(ok={}), roots=None).values()
     assert (str(flavor.code), flavor.hosts) == ("unknown", 2)
     assert flavor.reason.startswith(NOVA_NOT_READ)
 
@@ -291,16 +308,8 @@ def test_a_flavor_has_a_row_for_each_release_that_sends_another_query(
 ) -> None:
     nova = recorded(sound={"hw:sound_model": "virtio"}, plain={})
     recording = {**nova.recorded, "GET /v2.1/": {"version": {"version": "2.100"}}}
-    audited_flavors = audit.audit(
-        *(
-            client,
-            api.RecordedNova(recording, "2025"),
-            (),
-            nova_options.SchedulerOptions(),
-            CONTEXT,
-        ),
-        in_service(ROOTS),
-    )
+    recorded_nova, options = api.RecordedNova(recording, "2025"), nova_options.SchedulerOptions()
+    audited_flavors = audit.audit(client, recorded_nova, (), options, CONTEXT, in_service(ROOTS))
     assert [(single.name, single.releases, str(single.code)) for single in audited_flavors] == [
         ("plain", (31, 32), "ok"),
         ("sound", (32,), "no-host"),
