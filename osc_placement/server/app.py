@@ -110,7 +110,7 @@ class App:
             return _finish(_unauthorized(request), request_id, None)
         version = None
         try:
-            version = _version(environ)
+            version = _parse_version(environ.get("HTTP_OPENSTACK_API_VERSION"))
             response = self._answer(request, version, identity)
         except Exception as error:  # noqa: BLE001 - one request must not end the server
             # A traceback would keep all that the request has read until a garbage collection.
@@ -212,10 +212,6 @@ def _http_error(error: Exception, request_id: str) -> http_errors.HttpError:
         return http_errors.HttpError(503, str(error))
     LOG.error("%s: unexpected failure", request_id, exc_info=error)
     return http_errors.HttpError(500, "The server failed unexpectedly; its log has more.")
-
-
-def _version(environ: Mapping[str, Any]) -> microversion.Microversion:
-    return _parse_version(environ.get("HTTP_OPENSTACK_API_VERSION"))
 
 
 @functools.lru_cache(maxsize=256)

@@ -22,6 +22,7 @@ LOG = logging.getLogger(__name__)
 
 SYSTEM_SCOPE = "HTTP_OPENSTACK_SYSTEM_SCOPE"
 DOMAIN = "HTTP_X_DOMAIN_ID"
+_STATUS = "HTTP_X_IDENTITY_STATUS"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,10 +72,8 @@ def keystone(environ: Mapping[str, Any]) -> RequestIdentity | None:
 
     The middleware removes these headers from the client's request before it sets them.
     """
-    if environ.get("HTTP_X_IDENTITY_STATUS") != "Confirmed":
-        return None
     user_id = environ.get("HTTP_X_USER_ID")
-    if not user_id:
+    if environ.get(_STATUS) != "Confirmed" or not user_id:
         return None
     return RequestIdentity(
         user_id=user_id,
@@ -97,8 +96,6 @@ GROUP = "keystone_authtoken"
 #: an unresponsive keystone would block a thread for ever; without service_type, application
 #: credentials with access rules would be refused.
 DEFAULTS = {"http_connect_timeout": 10, "service_type": "placement"}
-
-_STATUS = "HTTP_X_IDENTITY_STATUS"
 
 
 class AuthConfigInvalid(Exception):

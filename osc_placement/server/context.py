@@ -20,7 +20,6 @@ import webob
 from webob import multidict
 
 from osc_placement import microversion
-from osc_placement.engine.candidates.budget import SearchBudget
 from osc_placement.engine.candidates.forest import Strategy
 from osc_placement.server import auth, http_errors, policy, validation
 from osc_placement.server.store import repository
@@ -111,10 +110,6 @@ class Limits:
     candidates: int = 200_000
     max_candidates: int | None = None
     strategy: Strategy = Strategy.DEPTH_FIRST
-
-    def search_budget(self) -> SearchBudget:
-        """The budget of a search, which starts."""
-        return SearchBudget(self.search_seconds)
 
     def check_size(self, size: int) -> None:
         """Raise HttpBadRequest for a response with more bytes than the limit."""

@@ -33,7 +33,7 @@ def list_all(context: RequestContext) -> webob.Response:
     text = _Text()
     text.add(b'{"allocation_requests": [')
     providers: dict[str, None] = {}
-    budget = limits.search_budget()
+    budget = SearchBudget(limits.search_seconds)
     with context.repository.snapshot() as base:
         for candidate in _candidates(base, candidate_query, limits, budget):
             if providers:

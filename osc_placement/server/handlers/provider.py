@@ -90,12 +90,6 @@ def list_all(context: RequestContext) -> webob.Response:
         providers = listing.matching(
             base, request_group, parameters.get("name"), parameters.get("uuid")
         )
-    return _list_response(context, providers)
-
-
-def _list_response(
-    context: RequestContext, providers: list[record.ProviderRecord]
-) -> webob.Response:
     minor = context.version.minor
     shown = {"resource_providers": [_view(provider, minor) for provider in providers]}
     updated = [provider.updated_at for provider in providers] or None

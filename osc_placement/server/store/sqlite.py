@@ -111,10 +111,11 @@ class SqliteStore:
         self.path = path
         self._connection = database_file.open_file(path)
         try:
-            self.saved_cloud = _saved_cloud(self._connection, path)
+            metadata = read_metadata(self._connection, path)
         except BaseException:
             self._connection.close()
             raise
+        self.saved_cloud = StoredCloud(self._connection, path, metadata) if metadata else None
 
     def load(self) -> record.Changes:
         """All records of the file. Raises NotADatabase if it is damaged, with all problems."""
@@ -210,11 +211,6 @@ def _write(
             if value is not None
         ),
     )
-
-
-def _saved_cloud(connection: sqlite3.Connection, path: str) -> StoredCloud | None:
-    metadata = read_metadata(connection, path)
-    return StoredCloud(connection, path, metadata) if metadata is not None else None
 
 
 @functools.cache

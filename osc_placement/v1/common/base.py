@@ -174,7 +174,7 @@ class PlacementCommand(command.Command):
         """
         _freeze_modules()
         self._arguments = parsed_args
-        contradiction = plugin.contradiction(self._command_line())
+        contradiction = plugin.contradiction(getattr(self.app, "command_options", None) or ())
         if contradiction:
             self.usage_error(contradiction)
         self._read_settings(parsed_args)
@@ -398,9 +398,6 @@ class PlacementCommand(command.Command):
         """The settings of the command line, the environment and clouds.yaml."""
         return settings_of(self.app)
 
-    def _command_line(self) -> Sequence[str]:
-        return getattr(self.app, "command_options", None) or ()
-
 
 def settings_of(shell: object) -> dict[str, Any]:
     """The settings of the command line, the environment and clouds.yaml.
@@ -459,10 +456,6 @@ class Command(PlacementCommand, OwnArguments):
 class Lister(PlacementCommand, command.Lister, OwnArguments):
     """A command that shows rows, as upstream's: its tables are cliff's own."""
 
-    def take_action(self, parsed_args: argparse.Namespace) -> Rows:
-        """``(column names, rows)``."""
-        raise NotImplementedError
-
     def shows(self, parsed_args: argparse.Namespace, *columns: str) -> bool:
         """Whether to show columns that upstream's command does not have: --long, or -c."""
         return parsed_args.long or any(name in parsed_args.columns for name in columns)
@@ -480,10 +473,6 @@ class Lister(PlacementCommand, command.Lister, OwnArguments):
 
 class ShowOne(PlacementCommand, command.ShowOne, OwnArguments):
     """A command that shows the fields of one object, as upstream's: its table is cliff's own."""
-
-    def take_action(self, parsed_args: argparse.Namespace) -> Fields:
-        """``(field names, values)``."""
-        raise NotImplementedError
 
     def produce_output(self, parsed_args: argparse.Namespace, column_names: Any, data: Any) -> int:
         """Print the fields."""

@@ -141,7 +141,7 @@ class ProgressBars:
             rich.progress.TextColumn("{task.fields[rate]}"),
             rich.progress.TimeRemainingColumn(),
         )
-        console = rich.console.Console(file=streams.for_control_sequences())
+        console = rich.console.Console(file=getattr(sys.stderr, "raw", sys.stderr))
         self._progress = stack.enter_context(
             rich.progress.Progress(
                 *columns, console=console, transient=True, refresh_per_second=1 / BAR_SECONDS

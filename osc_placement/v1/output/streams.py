@@ -88,12 +88,6 @@ class _Formatter(logging.Formatter):
         return terminal.message(text, self._stream, terminal.RED if is_error else "")
 
 
-def for_control_sequences() -> TextIO:
-    """stderr for control sequences."""
-    raw: TextIO = getattr(sys.stderr, "raw", sys.stderr)
-    return raw
-
-
 def write_message(text: str) -> None:
     """Write a line to stderr, as far as possible."""
     _Stderr(sys.stderr).write(f"{text}\n")

@@ -73,7 +73,8 @@ def _parts(line: str) -> Iterator[list[str]]:
     end = 0
     for match in _COMMAND.finditer(line):
         yield from ([word] for word in line[end : match.start()].split())
-        words = _words_of_command(match[0])
+        command = match[0]
+        words = command.split(" ") if command[0] == "'" else re.findall(_WORD, command)
         # What is written without a space after the command, such as its semicolon.
         after = re.match(r"\S*", line[match.end() :])
         ending = after[0] if after else ""
@@ -81,10 +82,6 @@ def _parts(line: str) -> Iterator[list[str]]:
         end = match.end() + len(ending)
         yield words
     yield from ([word] for word in line[end:].split())
-
-
-def _words_of_command(command: str) -> list[str]:
-    return command.split(" ") if command.startswith("'") else re.findall(_WORD, command)
 
 
 def message(text: str, stream: Any, colour: str = "") -> str:

@@ -18,7 +18,6 @@ from osc_placement.v1.resources import provider_aggregate
 
 if TYPE_CHECKING:
     from osc_placement.client import api
-    from osc_placement.plan.kinds import memberships
     from osc_placement.plan.plan import ObservedPlan
     from osc_placement.workflows.explain.trait_matrix import TraitGroup, TraitMatrix
 
@@ -79,7 +78,9 @@ openstack resource provider trait set rack1-node7 \\
             client, members, traits, count_existing=parsed_args.max_percent is not None
         )
         planned = provider_aggregate.limited(client, planned, parsed_args)
-        data = provider_aggregate.apply_each(client, members, "set traits", planned, _rows)
+        data = provider_aggregate.apply_each(
+            client, members, "set traits", planned, lambda state: rows.names(state.names())
+        )
         removed = {trait for item in planned.plan.changes for trait in item.before.names()}
         self._warn_of_removed(removed - {*traits})
         return ("resource_provider", "name"), data
@@ -179,10 +180,6 @@ openstack resource provider trait remove --trait CUSTOM_GOLD \\
 
 def _add_trait(parser: argparse.ArgumentParser, *, required: bool) -> None:
     arguments.add_repeated(parser, "--trait", "<trait>", "Name of the trait.", required=required)
-
-
-def _rows(state: memberships.Traits) -> list[rows.Row]:
-    return rows.names(state.names())
 
 
 def _set(
