@@ -7,7 +7,6 @@ Every change goes into a draft, and raises the generation of the provider (``dra
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Iterable, Mapping
 
 from osc_placement.engine import (
@@ -18,7 +17,7 @@ from osc_placement.engine import (
     state,
 )
 from osc_placement.engine.draft import Draft
-from osc_placement.model.inventory import Inventories, Inventory
+from osc_placement.model.inventory import Inventories, Inventory, is_finite
 
 
 def replace_all(
@@ -138,7 +137,7 @@ def check_finite(uuid: str, name: str, inventory: Inventory) -> None:
 
     The message is the one for too much reserved.
     """
-    if not math.isfinite(inventory.allocation_ratio):
+    if not is_finite(inventory.allocation_ratio):
         raise errors.InventoryInvalid(uuid=uuid, name=name, bound="total")
 
 

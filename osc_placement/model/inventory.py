@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 #: The largest amount that Placement stores (a signed 32-bit integer).
 MAX_AMOUNT = 0x7FFFFFFF
@@ -13,6 +15,16 @@ MAX_AMOUNT = 0x7FFFFFFF
 FIELDS = ("allocation_ratio", "min_unit", "max_unit", "reserved", "step_size", "total")
 
 INTEGER_FIELDS = frozenset(FIELDS) - {"allocation_ratio"}
+
+
+def whole(amount: Any) -> Any:
+    """The integer that JSON may write as ``4.0``; any other value as it is."""
+    return int(amount) if isinstance(amount, float) and amount.is_integer() else amount
+
+
+def is_finite(ratio: float) -> bool:
+    """Whether a float can have the value: an integer of JSON may be too large."""
+    return abs(ratio) <= sys.float_info.max
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -58,10 +70,13 @@ class Inventory:
 
         Errors: TypeError for a field that is no number; a text would be repeated, not multiplied.
         """
-        for field in FIELDS:
-            if not isinstance(fields.get(field, 0), int | float):
+        values: dict[str, Any] = {field: fields[field] for field in FIELDS if field in fields}
+        for field, value in values.items():
+            if not isinstance(value, int | float):
                 raise TypeError(f"{field} is not a number")
-        return cls(**{field: fields[field] for field in FIELDS if field in fields})  # type: ignore[arg-type]
+            if field in INTEGER_FIELDS:
+                values[field] = whole(value)
+        return cls(**values)
 
 
 #: ``{resource class: Inventory}``

@@ -24,7 +24,7 @@ _EMPTY: Mapping[str, Any] = {
     "consumers": {},
 }
 _PROVIDER: Mapping[str, Any] = {
-    "name": "",
+    "name": None,
     "parent": None,
     "root": "",
     "generation": 0,

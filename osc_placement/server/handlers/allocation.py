@@ -12,6 +12,7 @@ from osc_placement import microversion
 from osc_placement.engine import allocation as rules, errors, record, state
 from osc_placement.engine.draft import Draft
 from osc_placement.model.allocation import PLACEHOLDER, UNKNOWN_TYPE
+from osc_placement.model.inventory import whole
 from osc_placement.model.name import canonical_uuid, is_uuid
 from osc_placement.server import http_errors, schemas
 from osc_placement.server.context import RequestContext, empty_response, json_response
@@ -133,14 +134,15 @@ def _claim(context: RequestContext, consumer_uuid: str, body: dict[str, Any]) ->
     """The claim of one consumer, from any of the three body forms."""
     requested = body["allocations"]
     if microversion.supports(context.version, "allocation dict form"):
-        allocations = {uuid: entry["resources"] for uuid, entry in requested.items()}
+        entries = list(requested.items())
     else:
-        allocations = {
-            entry["resource_provider"]["uuid"]: entry["resources"] for entry in requested
-        }
+        entries = [(entry["resource_provider"]["uuid"], entry) for entry in requested]
     return rules.Claim(
         consumer_uuid=consumer_uuid,
-        allocations=allocations,
+        allocations={
+            uuid: {name: whole(amount) for name, amount in entry["resources"].items()}
+            for uuid, entry in entries
+        },
         project_id=body.get("project_id", PLACEHOLDER),
         user_id=body.get("user_id", PLACEHOLDER),
         generation=body.get("consumer_generation", rules.UNCHECKED),

@@ -9,7 +9,8 @@ import webob
 
 from osc_placement import microversion
 from osc_placement.engine import errors, resource_class as rules, standard
-from osc_placement.server import schemas, validation
+from osc_placement.model.name import is_custom
+from osc_placement.server import http_errors, schemas, validation
 from osc_placement.server.context import RequestContext, empty_response, json_response
 
 CREATE = validation.Schema(
@@ -18,6 +19,13 @@ CREATE = validation.Schema(
         ["name"],
     )
 )
+
+
+def _checked(name: str) -> str:
+    """A valid name by the schema. Errors: HttpBadRequest for a newline, which ``$`` ignores."""
+    if not is_custom(name):
+        raise http_errors.HttpBadRequest(f"The resource class {name!r} ends with a newline")
+    return name
 
 
 def _view(name: str) -> dict[str, Any]:
@@ -33,7 +41,7 @@ def list_all(context: RequestContext) -> webob.Response:
 
 def create(context: RequestContext) -> webob.Response:
     """POST /resource_classes"""
-    name = context.body(CREATE)["name"]
+    name = _checked(context.body(CREATE)["name"])
     with context.repository.write() as draft:
         rules.create(draft, name)
     return empty_response(context, 201, f"/resource_classes/{name}")
@@ -55,9 +63,9 @@ def put(context: RequestContext) -> webob.Response:
     if microversion.supports(context.version, "resource class idempotent put"):
         CREATE.check({"name": name}, "JSON does not validate: ")
         with context.repository.write() as draft:
-            created = rules.ensure(draft, name)
+            created = rules.ensure(draft, _checked(name))
         return empty_response(context, 201 if created else 204, f"/resource_classes/{name}")
-    new_name = context.body(CREATE)["name"]
+    new_name = _checked(context.body(CREATE)["name"])
     with context.repository.write() as draft:
         rules.rename(draft, name, new_name)
     return json_response(context, _view(new_name))

@@ -8,7 +8,6 @@
 
 from __future__ import annotations
 
-import math
 import reprlib
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -141,15 +140,12 @@ def _check_shape(document: Any) -> None:
     problems += [
         f"{key!r}: {name!r} is not a name"
         for key in _LISTS
-        for name in _items(document.get(key))
+        if isinstance(document.get(key), list)
+        for name in document[key]
         if not isinstance(name, str) or not names.is_custom(name)
     ]
     if problems:
         raise errors.DocumentInvalid(problems)
-
-
-def _items(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
 
 
 def provider_record(
@@ -166,7 +162,8 @@ def provider_record(
     """The record of a provider. Raises ValueError for a value that it cannot have."""
     return record.ProviderRecord(
         uuid=_uuid(uuid),
-        name=_text(name, "name", _LONGEST_PROVIDER_NAME),
+        # A PUT accepts an empty name.
+        name=_text(name, "name", _LONGEST_PROVIDER_NAME, least=0),
         generation=_generation(generation),
         root_uuid=_uuid(root_uuid),
         parent_uuid=None if parent_uuid is None else _uuid(parent_uuid),
@@ -198,7 +195,7 @@ def _inventory(name: str, fields: Mapping[str, Any]) -> inventory.Inventory:
     for field in inventory.INTEGER_FIELDS & fields.keys():
         _amount(fields[field], f"{name}: {field}")
     ratio = fields.get("allocation_ratio", 1.0)
-    if type(ratio) not in (int, float) or not math.isfinite(ratio):
+    if type(ratio) not in (int, float) or not inventory.is_finite(ratio):
         raise ValueError(f"{name}: allocation_ratio {ratio!r} is not a number")
     item = inventory.Inventory.from_dict(fields)
     if item.step_size < 1:
@@ -245,8 +242,8 @@ def _generation(value: Any) -> int:
     return generation
 
 
-def _text(value: Any, field: str, longest: int = names.MAX_NAME_LENGTH) -> str:
-    if not isinstance(value, str) or not value:
+def _text(value: Any, field: str, longest: int = names.MAX_NAME_LENGTH, least: int = 1) -> str:
+    if not isinstance(value, str) or len(value) < least:
         raise ValueError(f"{field} {reprlib.repr(value)} is not a text")
     if len(value) > longest:
         raise ValueError(f"{field} {reprlib.repr(value)} is longer than {longest} characters")

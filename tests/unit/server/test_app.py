@@ -54,16 +54,12 @@ def test_an_error_has_the_request_id(app: server.App) -> None:
         b"[" * 100_000,
         b'{"name": ' + b"1" * 10_000 + b"}",
         b"\xef\xbb\xbf{}",
+        *('{"name": "é"}'.encode(encoding) for encoding in ("utf-16", "utf-32", "latin-1")),
+        *(b'{"a":' * depth + b"1" + b"}" * depth for depth in (200, 900, 990, 5000)),
     ],
 )
 def test_malformed_bodies_are_refused(app: server.App, body: bytes) -> None:
-    assert 400 <= ask(app, "/resource_providers", "POST", body).status_int < 500
-
-
-def test_a_ratio_that_is_not_a_finite_number_is_refused(occupied: server.App) -> None:
-    body = {"resource_class": "VCPU", "total": 1, "allocation_ratio": float("nan")}
-    answer = ask(occupied, f"/resource_providers/{UUID}/inventories", "POST", body)
-    assert answer.status_int == 400
+    assert ask(app, "/resource_providers", "POST", body).status_int == 400
 
 
 def test_a_huge_ratio_is_returned_unchanged(occupied: server.App) -> None:
@@ -71,12 +67,6 @@ def test_a_huge_ratio_is_returned_unchanged(occupied: server.App) -> None:
     ask(occupied, f"/resource_providers/{UUID}/inventories", "POST", body)
     answer = ask(occupied, "/allocation_candidates?resources=VCPU:1")
     assert answer.json["provider_summaries"][UUID]["resources"]["VCPU"]["capacity"] > 2**64
-
-
-@pytest.mark.parametrize("depth", [200, 900, 990, 5000])
-def test_a_document_nested_too_deeply_is_refused(app: server.App, depth: int) -> None:
-    body = b'{"a":' * depth + b"1" + b"}" * depth
-    assert ask(app, "/resource_providers", "POST", body).status_int == 400
 
 
 def test_a_list_is_in_order_of_creation_after_changes() -> None:
@@ -155,10 +145,23 @@ def test_an_inventory_of_an_invalid_class_name_is_refused_for_the_name(
         assert "No such resource class" in error["detail"] or "does not validate" in error["detail"]
 
 
-@pytest.mark.parametrize(("digits", "status"), [(20, 200), (5000, 400)])
-def test_a_limit_with_too_many_digits_is_refused(app: server.App, digits: int, status: int) -> None:
-    path = f"/allocation_candidates?resources=VCPU:1&limit={'9' * digits}"
-    assert ask(app, path).status_int == status
+@pytest.mark.parametrize(
+    ("query", "status", "text"),
+    [
+        (f"allocation_candidates?resources=VCPU:1&limit={'9' * 20}", 200, ""),
+        (f"allocation_candidates?resources=VCPU:1&limit={'9' * 5000}", 400, "too many digits"),
+        ("resource_providers?required=CUSTOM_NONE", 400, "CUSTOM_NONE"),
+        ("resource_providers?required=!CUSTOM_NONE", 400, "CUSTOM_NONE"),
+        ("resource_providers?required=in:CUSTOM_NONE,HW_NUMA_ROOT", 400, "CUSTOM_NONE"),
+        (f"resource_providers?uuid={UUID.replace('-', '')}", 400, "is not a 'uuid'"),
+        (f"resource_providers?uuid={UUID.replace('1', 'x')}", 400, "is not a 'uuid'"),
+    ],
+)
+def test_an_invalid_query_is_refused_with_the_reason(
+    app: server.App, query: str, status: int, text: str
+) -> None:
+    answer = ask(app, f"/{query}")
+    assert (answer.status_int, text in answer.text) == (status, True)
 
 
 def test_an_unknown_class_after_unmatched_root_traits_is_not_reported(occupied: server.App) -> None:
@@ -167,17 +170,6 @@ def test_an_unknown_class_after_unmatched_root_traits_is_not_reported(occupied: 
     body = {"traits": ["COMPUTE_NODE"], "resource_provider_generation": 0}
     assert ask(occupied, f"/resource_providers/{UUID}/traits", "PUT", body).status_int == 200
     assert ask(occupied, query).json == {"allocation_requests": [], "provider_summaries": {}}
-
-
-@pytest.mark.parametrize("trait", ["CUSTOM_NONE", "!CUSTOM_NONE", "in:CUSTOM_NONE,HW_NUMA_ROOT"])
-def test_an_unknown_trait_of_a_listing_is_named(app: server.App, trait: str) -> None:
-    answer = ask(app, f"/resource_providers?required={trait}")
-    assert (answer.status_int, "CUSTOM_NONE" in answer.text) == (400, True)
-
-
-@pytest.mark.parametrize("text", [UUID.replace("-", ""), UUID.replace("1", "x")])
-def test_a_uuid_of_a_query_has_digits_and_dashes(app: server.App, text: str) -> None:
-    assert ask(app, f"/resource_providers?uuid={text}").status_int == 400
 
 
 def test_a_class_is_renamed_where_it_is_offered_and_used(occupied: server.App) -> None:

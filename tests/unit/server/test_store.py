@@ -82,14 +82,12 @@ def test_a_truncated_file_is_reported(path: pathlib.Path) -> None:
         server.create_app(str(path))
 
 
-def test_a_missing_folder_is_reported(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(errors.NotWritable, match="does not exist"):
-        server.create_app(str(tmp_path / "nowhere" / "placement.sqlite"))
-
-
-def test_a_folder_is_not_a_database(tmp_path: pathlib.Path) -> None:
-    with pytest.raises(errors.NotADatabase, match="is a folder"):
-        server.create_app(str(tmp_path))
+@pytest.mark.parametrize(
+    ("place", "problem"), [("nowhere/placement.sqlite", "does not exist"), (".", "is a folder")]
+)
+def test_a_folder_is_no_database(place: str, problem: str, tmp_path: pathlib.Path) -> None:
+    with pytest.raises(errors.StoreError, match=problem):
+        server.create_app(str(tmp_path / place))
 
 
 def test_a_second_process_is_refused_because_the_file_is_in_use(
@@ -196,6 +194,7 @@ def test_an_invalid_document_is_refused_with_all_problems() -> None:
         (f"providers {ONE} inventories VCPU step_size", 0, "VCPU: step_size is less than 1"),
         (f"providers {ONE} inventories VCPU allocation_ratio", "x", "'x' is not a number"),
         (f"providers {ONE} inventories VCPU allocation_ratio", float("nan"), "nan is not a number"),
+        (f"providers {ONE} inventories VCPU allocation_ratio", 10**400, "000 is not a number"),
         (f"providers {ONE} aggregates", ["a"], "'a' is not a UUID"),
         (f"consumers {UNKNOWN} type", None, "type None is not a text"),
         (f"consumers {UNKNOWN} allocations {ONE} VCPU", 1.5, "VCPU 1.5 is not a natural number"),
@@ -214,6 +213,44 @@ def test_an_impossible_state_is_refused(where: str, value: object, problem: str)
     with pytest.raises(errors.DocumentInvalid) as caught:
         server.create_app(load=document)
     assert problem in str(caught.value)
+
+
+PROVIDER = f"/resource_providers/{ONE}"
+GIVEN = {"resource_provider_generation": 1, "total": 8}
+FLOATS = {"total": 8.0, "reserved": 2.0, "min_unit": 1.0, "max_unit": 8.0, "step_size": 1.0}
+CLAIM = {"project_id": "p", "user_id": "u", "consumer_type": "I\n", "consumer_generation": 1}
+
+
+@pytest.mark.parametrize(
+    ("request_line", "body", "status"),
+    [
+        (f"PUT {PROVIDER}", {"name": ""}, 200),
+        (f"PUT {PROVIDER}/inventories/VCPU", {**GIVEN, **FLOATS}, 200),
+        *(
+            (f"PUT {PROVIDER}/inventories/VCPU", {**GIVEN, "allocation_ratio": ratio}, 400)
+            for ratio in (-(10**400), float("nan"))
+        ),
+        (
+            f"PUT /allocations/{UNKNOWN}",
+            {**CLAIM, "allocations": {ONE: {"resources": {"VCPU": 2.0}}}},
+            204,
+        ),
+        ("POST /resource_classes", {"name": "CUSTOM_A\n"}, 400),
+        ("PUT /resource_classes/CUSTOM_A%0A", None, 400),
+        ("PUT /traits/CUSTOM_A%0A", None, 400),
+    ],
+)
+def test_every_record_that_is_accepted_can_be_read_again(
+    request_line: str, body: object, status: int, tmp_path: pathlib.Path
+) -> None:
+    file, (method, place) = str(tmp_path / "placement.sqlite"), request_line.split()
+    app = server.create_app(file, load=valid_document())
+    assert ask(app, place, method, body).status_int == status
+    exported = app.export()
+    app.close()
+    for again in (server.create_app(file), server.create_app(load=exported)):
+        assert again.export() == exported
+        again.close()
 
 
 Capture = pytest.CaptureFixture[str]

@@ -79,7 +79,7 @@ def test_a_server_that_is_not_running_has_no_url_and_no_client(
 
 @BOTH
 def test_a_failed_start_leaves_no_thread_or_port(kind: type[service.EmbeddedPlacement]) -> None:
-    placement = kind(load={"providers": {testing.uuid_of("a"): {"name": ""}}})
+    placement = kind(load={"providers": {testing.uuid_of("a"): {}}})
     with pytest.raises(testing.DocumentInvalid):
         placement.start()
     placement.stop()
@@ -323,6 +323,8 @@ def test_a_cloud_refuses_what_it_cannot_mean(write: Any, reason: str) -> None:
 @pytest.mark.parametrize(
     "build",
     [
+        lambda: testing.InProcessPlacement(load=5),
+        lambda: testing.InProcessPlacement(load=[]),
         lambda: testing.InProcessPlacement().before(5),
         lambda: traffic.nth(0, traffic.nothing),
         lambda: traffic.at("/traits", traffic.nothing),
@@ -331,15 +333,10 @@ def test_a_cloud_refuses_what_it_cannot_mean(write: Any, reason: str) -> None:
         lambda: testing.RecordedServices({"/v2.1/os-aggregates": {}}),
     ],
 )
-def test_an_action_that_no_request_can_meet_is_an_error(build: Any) -> None:
-    with pytest.raises((TypeError, ValueError), match=r"is not|no request|its keys are"):
+def test_a_content_or_an_action_that_cannot_be_is_an_error(build: Any) -> None:
+    reasons = r"is not|no request|its keys are|not a sample cloud's name, a Cloud or a document"
+    with pytest.raises((TypeError, ValueError), match=reasons):
         build()
-
-
-@pytest.mark.parametrize("load", [5, []])
-def test_a_content_of_another_type_is_an_error(load: Any) -> None:
-    with pytest.raises(TypeError, match="not a sample cloud's name, a Cloud or a document"):
-        service.InProcessPlacement(load=load)
 
 
 @BOTH
