@@ -39,7 +39,7 @@ CANNOT_START = (
 DESCRIPTION = "A reference server of the OpenStack Placement API, for tests, rehearsal and labs."
 EPILOG = (
     "The state is in memory unless --database names a file. The server prints its URL when it"
-    " is ready, and stops on SIGTERM or SIGINT after the requests in flight. Limits:"
+    " is ready, and SIGTERM or SIGINT close every connection. Limits:"
     " bodies of 16 MiB, request line with headers 64 KiB,"
     " 120 s of silence, 500 connections, 8 requests at the same time."
 )
@@ -173,6 +173,8 @@ def parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     options = parser().parse_args(arguments)
     if options.exit and None in (options.load, options.database):
         parser().error("--exit requires --load and --database")
+    if options.check and any((options.database, options.load, options.export)):
+        parser().error("--check is not allowed with --database, --load or --export")
     return options
 
 

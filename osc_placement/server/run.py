@@ -89,12 +89,15 @@ def _fail(error: Exception) -> int:
 
 
 def _check_export(options: argparse.Namespace) -> None:
-    """An export must not create a database from a misspelt name."""
+    """An export must not create a database from a misspelt name, or replace the database."""
     exports_existing = options.load is None and options.database is not None
     if options.export is not None and exports_existing and not os.path.exists(options.database):
         raise server_options.CannotStart(
             f"database {options.database} does not exist, so it cannot be exported"
         )
+    paths = (options.database, options.export)
+    if None not in paths and os.path.realpath(paths[0]) == os.path.realpath(paths[1]):
+        raise server_options.CannotStart(f"--export {options.export} is the database itself")
 
 
 def _export(placement: app.App, path: str) -> None:

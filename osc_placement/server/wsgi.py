@@ -24,6 +24,8 @@ def _create() -> app.App:
     words = _words()
     try:
         parsed = options.parse(words)
+        if parsed.exit or parsed.check or parsed.export:
+            raise SystemExit
         log.configure(debug=parsed.debug)
         return options.create(parsed)
     except SystemExit:

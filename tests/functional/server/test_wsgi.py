@@ -36,17 +36,12 @@ def test_the_application_has_the_options_of_the_environment() -> None:
     assert "GET /resource_providers?: 200" in ended.stderr
 
 
-def test_an_invalid_option_is_one_line() -> None:
-    ended = run("--load nowhere.json")
-    assert ended.returncode == 3
-    (line,) = ended.stderr.splitlines()
-    assert line.startswith("OSC_PLACEMENT_SERVER_OPTIONS: nowhere.json cannot be read")
-
-
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
         ('--database "cloud.sqlite', "OSC_PLACEMENT_SERVER_OPTIONS: No closing quotation"),
+        ("--load nowhere.json", "OSC_PLACEMENT_SERVER_OPTIONS: nowhere.json cannot be read"),
+        ("--check cloud.sqlite", "these options of osc-placement-server start no server"),
         ("--port many", "error: argument --port: invalid int value: 'many'"),
         (
             "--allocation-candidates-generation-strategy random",
