@@ -83,6 +83,8 @@ openstack allocation candidate list \\
                 self.write_note(note)
         else:
             client, request = of_options(self, options, optional)
+            if parsed_args.name_glob and isinstance(request, list):
+                request, limit = _without_limit(request)
         candidates = client.list_allocation_candidates(request)
         if parsed_args.name_glob:
             candidates = _on_named_roots(client, candidates, parsed_args.name_glob, limit)
@@ -106,6 +108,13 @@ def _notes(latest: NovaRequest, others: Iterable[NovaRequest]) -> list[str]:
 
 def _option(single: NovaRequest) -> str:
     return "--filter owner" if single.condition else f"--nova-release {single.releases[-1]}"
+
+
+def _without_limit(pairs: query.Pairs) -> tuple[query.Pairs, int | None]:
+    """A query without its limits, and the first of them; the server refuses what is no number."""
+    limits = [pair for pair in pairs if pair[0] == "limit" and pair[1].isdecimal()]
+    others = [pair for pair in pairs if pair not in limits]
+    return others, int(limits[0][1]) if limits else None
 
 
 def _on_named_roots(

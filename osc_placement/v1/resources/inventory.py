@@ -431,11 +431,9 @@ def _preview(
         name: fields for name, fields in fields_of.items() if name in kept or "total" in fields
     }
     target = target_of(present.inventories, complete, amend=amend)
-    problems = errors.InputErrors()
-    for reason in _refusals(client, uuid, present.inventories, target, fields_of):
-        problems.add(reason)
-    problems.reasons += _refused(client, uuid, present.inventories, target, parsed_args)
-    problems.check()
+    refused = [*_refusals(client, uuid, present.inventories, target, fields_of)]
+    refused += _refused(client, uuid, present.inventories, target, parsed_args)
+    errors.InputErrors(refused).check()
     # As upstream: what is given is shown, also if the total is missing.
     shown = {name: kept[name].as_dict() if name in kept else {} for name in {**kept, **fields_of}}
     return [
@@ -476,6 +474,7 @@ def _out_of_range(
             yield f"{name}:{field}: {value} is less than the minimum of {least}"
         if field in inventory.INTEGER_FIELDS and value > inventory.MAX_AMOUNT:
             yield f"{name}:{field}: {value} is greater than the maximum of {inventory.MAX_AMOUNT}"
-    fully = microversion.supports(version, "fully reserved inventory")
-    if item.reserved > item.total or (item.reserved == item.total and not fully):
-        yield f"{name}: reserved {item.reserved} leaves nothing of the total {item.total}"
+    # As the service: with a ratio of 0.5, a total of 4 with 5 reserved rounds to a capacity of 0.
+    least = 0 if microversion.supports(version, "fully reserved inventory") else 1
+    if item.capacity < least:
+        yield f"{name}: reserved {item.reserved} of {item.total} leaves less capacity than {least}"

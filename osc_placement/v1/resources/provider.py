@@ -86,7 +86,8 @@ openstack resource provider list --name-glob 'rack1-*' --member-of az1"""
         if parsed_args.aggregate_uuid and parsed_args.member_of:
             self.usage_error("argument --member-of: not allowed with argument --aggregate-uuid")
         parsed_args.member_of += arguments.old_aggregates(parsed_args.aggregate_uuid)
-        client = self.connect(_list_features(parsed_args))
+        feature = [("provider resources", "--resource")] if parsed_args.resource else []
+        client = self.connect([*feature, *arguments.selector_features(parsed_args)])
         if parsed_args.aggregate_uuid:
             self.deprecated_option_warning("--aggregate-uuid", "--member-of")
         problems = errors.InputErrors()
@@ -240,27 +241,37 @@ openstack resource provider delete --tree rack1-node7"""
 
     def take_action(self, parsed_args: argparse.Namespace) -> None:
         client = self.connect([("nested providers", "--tree")] if parsed_args.tree else [])
-        uuids = list(lookup.provider_uuids(client, parsed_args.uuid).values())
+        # One provider may be given twice, by name and by UUID.
+        uuids = list(dict.fromkeys(lookup.provider_uuids(client, parsed_args.uuid).values()))
         if parsed_args.tree:
             uuids = _with_descendants(client, uuids)
         _delete_each(client, uuids, with_tree=parsed_args.tree)
 
 
 def _delete_each(client: api.Client, uuids: Sequence[str], *, with_tree: bool) -> None:
-    """Delete every provider that can be deleted. Raises one error for all others."""
+    """Delete every provider that can be deleted. Raises one error for all others.
+
+    Those after a failed connection are not tried.
+    """
     refused: list[errors.PlacementError] = []
+    deleted = 0
     for uuid in uuids:
         try:
             client.delete_provider(uuid)
+            deleted += 1
         except api_errors.Conflict as error:
             error.next_step = _next_step(client, uuid, error, with_tree=with_tree)
             refused.append(error)
         except api_errors.ApiError as error:
             refused.append(error)
+        except api_errors.ConnectionFailed as error:
+            refused.append(error)
+            break
     if refused and len(uuids) == 1:
         raise refused[0]
     if refused:
-        summary = f"Failed to delete {len(refused)} of {counted(len(uuids), 'resource provider')}."
+        left, providers = len(uuids) - deleted, counted(len(uuids), "resource provider")
+        summary = f"Failed to delete {left} of {providers}."
         raise errors.InvalidInput([*(str(error) for error in refused), summary])
 
 
@@ -300,12 +311,6 @@ def _parent_feature(parsed_args: argparse.Namespace) -> list[tuple[str, str]]:
     if parsed_args.parent_provider is None:
         return []
     return [("nested providers", "--parent-provider")]
-
-
-def _list_features(parsed_args: argparse.Namespace) -> Iterator[tuple[str, str]]:
-    if parsed_args.resource:
-        yield "provider resources", "--resource"
-    yield from arguments.selector_features(parsed_args)
 
 
 _COLUMNS: rows.Columns[provider.Provider] = {

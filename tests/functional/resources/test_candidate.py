@@ -60,7 +60,9 @@ TABLE = [
     candidates(f"{ONE} --name-glob 's*' --name-glob big", BIG, SMALL),
     candidates(f"{ONE} --name-glob small --limit 1", SMALL),
     candidates(f"{AT} 1.29 {LIST} --resource SRIOV_NET_VF=1 --name-glob big", NIC),
-    candidates(f"{LIST} --query resources=VCPU:1 --name-glob small", SMALL),
+    *(candidates(f"{LIST} --query 'resources=VCPU:1{limit}' --name-glob {name}", found)
+      for limit in ("", "&limit=1") for name, found in (("small", SMALL), ("big", BIG))),
+    candidates(f"{LIST} --query 'resources=VCPU:1&limit=1' --name-glob small --name-glob big", BIG),
     # Options after --group belong to the group; groups have names and subtrees.
     Row(f"{AT} 1.29 {ONE} --group 1 --resource SRIOV_NET_VF=1 --required {SRIOV}"
         f" -c '#' -c allocation {FOUND}", "nodes", 0,

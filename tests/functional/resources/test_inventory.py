@@ -49,6 +49,14 @@ TABLE = [
     Row(f"{SET} node --dry-run --amend --resource VCPU:reserved=1", "a node", 0,
         [{**DEFAULTS, "resource_class": "VCPU", "reserved": 1, "total": 8},
          {**DEFAULTS, "resource_class": "MEMORY_MB", "total": 64}], unchanged=True),
+    # It refuses a capacity that the service refuses, and no other.
+    *(Row(f"{AT} {at} {SET} node --resource VCPU=4 --resource VCPU:{field} {dry}", "a node",
+          code, ("allocation_ratio",) if code == 0 else (), unchanged=bool(dry or code))
+      for at, field, code in (("1.25", "allocation_ratio=0.1", 1), ("1.25", "reserved=4", 1),
+                              ("1.26", "allocation_ratio=0.1", 0), ("1.26", "reserved=4", 0),
+                              ("1.26", "reserved=5", 1),
+                              ("1.26", "reserved=5 --resource VCPU:allocation_ratio=0.5", 0))
+      for dry in ("", "--dry-run")),
     *(Row(f"{at} {OF_RACK} {RATIO} {OF_EACH}", "a rack in use", 0, {f"{ONE} 4.0  ", f"{TWO} 4.0  "},
           unchanged=True) for at in (f"{AT} 1.3", "")),
     *(Row(f"{at} {SET} one {RATIO}", "a rack", 0, [RATIOS], unchanged=True)

@@ -63,6 +63,8 @@ TABLE = [
     Row(f"""resource provider allocation delete {SERVER}
             {DELETE} --tree root
             {LIST}""", "a tree", 0, []),
+    Row(f"""{DELETE} two {TWO}
+            {LIST} {NAMES}""", "two nodes", 0, {"one"}),
     Row(f"{DELETE} used", "one in use", 1, IN_USE, unchanged=True),
     Row(f"{DELETE} used free", "one in use", 1,
         ("has allocations", IN_USE, "Failed to delete 1 of 2 resource providers.")),

@@ -7,9 +7,12 @@ import types
 
 import pytest
 
+from osc_placement import errors
 from osc_placement.client import api, api_errors
+from osc_placement.testing import traffic
 from osc_placement.v1.common import base
-from osc_placement.v1.resources import allocation, inventory, provider_trait
+from osc_placement.v1.resources import allocation, inventory, provider, provider_trait
+from tests.support import embedded
 from tests.support.scripted import App, Reply, client, fault
 
 U = "11111111-1111-4111-8111-111111111111"
@@ -83,6 +86,15 @@ def test_no_write_follows_if_a_conflict_made_the_change() -> None:
     )
     run(allocation.AmendAllocation, api_client, U, "--allocation", f"rp={U},VCPU=4")
     assert len(writes(app)) == 1
+
+
+def test_a_failed_connection_ends_a_deletion_and_what_is_left_is_counted() -> None:
+    cloud = embedded.Client(embedded.hosts(3))
+    uuids = [host.uuid for host in cloud.all_stored()]
+    cloud.before(traffic.about(uuids[1:], embedded.disconnect))
+    with pytest.raises(errors.InvalidInput, match="Failed to delete 2 of 3 resource providers"):
+        run(provider.DeleteResourceProvider, cloud, *uuids)
+    assert [host.uuid for host in cloud.all_stored()] == uuids[1:]
 
 
 OVER = fault(
