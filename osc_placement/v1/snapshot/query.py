@@ -42,7 +42,8 @@ class ReplayQueries(base.ReportLister):
     exit_codes = {
         **base.EXIT_CODES,
         3: "some queries lose candidates; with --against: answers differ, or are too slow",
-        services.NOT_CHECKED: "unknown: no query loses candidates, but changes were not applied",
+        services.NOT_CHECKED: "unknown: no query loses candidates, but changes were not applied, or"
+        " queries were refused before",
     }
     example = """\
 openstack placement query replay monday.sqlite tuesday.sqlite \\
@@ -95,7 +96,6 @@ openstack --os-placement-rate 20 placement query replay \\
             "--percent",
             metavar="<percent>",
             type=_percent,
-            default=0.0,
             help="List queries that lose more than this share of their candidates (default: 0)",
         )
         arguments.add_flag(parser, "--all", "List all queries, also those that lose nothing")
@@ -111,8 +111,11 @@ openstack --os-placement-rate 20 placement query replay \\
         if parsed_args.slower is not None and parsed_args.against is None:
             self.usage_error("argument --slower: needs --against")
         if parsed_args.against is not None:
-            if files or plan is not None:
-                self.usage_error("argument --against: not allowed with snapshots and --after")
+            lists = parsed_args.all or parsed_args.percent is not None
+            if files or plan is not None or lists:
+                self.usage_error(
+                    "argument --against: not allowed with snapshots, --after, --percent and --all"
+                )
             return
         if not files or len(files) + (plan is not None) != 2:
             self.usage_error("give two snapshots, or one snapshot and --after")
@@ -143,14 +146,18 @@ openstack --os-placement-rate 20 placement query replay \\
             before, after = states
             comparisons = list(replay.compare(before, after, source, context))
             names = {item.uuid: item.name for state in states for item in state.list_providers()}
-        affected = [item for item in comparisons if item.is_affected(parsed_args.percent)]
+        percent = parsed_args.percent or 0.0
+        affected = [item for item in comparisons if item.is_affected(percent)]
+        refused = _refused_before(comparisons)
         exhausted = sum(item.is_exhausted for item in affected)
-        self.exit_code = 3 if affected else services.NOT_CHECKED if len(applied) > 1 else 0
+        is_open = len(applied) > 1 or refused
+        self.exit_code = 3 if affected else services.NOT_CHECKED if is_open else 0
         self.summary = [
             *applied,
             f"Distinct queries: {len(comparisons)}. Lost all candidates: {exhausted}. Lost more"
-            f" than {parsed_args.percent:g} %: {len(affected) - exhausted}. Lines without a query:"
+            f" than {percent:g} %: {len(affected) - exhausted}. Lines without a query:"
             f" {source.ignored}",
+            *refused,
         ]
         return rows.listing(_columns(names), comparisons if parsed_args.all else affected)
 
@@ -182,7 +189,8 @@ openstack --os-placement-rate 20 placement query replay \\
         worse = [item for item in compared if item.is_lost or item.is_changed]
         limit = parsed_args.slower
         slow = [item for item in shapes if limit is not None and item.slower_percent > limit]
-        self.exit_code = 3 if worse or slow else 0
+        refused = _refused_before(compared)
+        self.exit_code = 3 if worse or slow else services.NOT_CHECKED if refused else 0
         self.table_columns = tuple(_SHAPES)[:8]
         self.summary = [
             f"{before.target} and {after.target}:"
@@ -193,6 +201,7 @@ openstack --os-placement-rate 20 placement query replay \\
             f" {sum(item.is_cut for item in compared)}. Lines without a query: {source.ignored}",
             *(f"Differs: {_difference(item)}" for item in worse[:_MOST_NAMED]),
             *(f"Slower: {item.shape} by {item.slower_percent:.0f} %" for item in slow),
+            *refused,
         ]
         return rows.listing(_SHAPES, shapes)
 
@@ -228,18 +237,31 @@ def _columns(names: Mapping[str, str]) -> rows.Columns[replay.QueryComparison]:
     }
 
 
-def _difference(item: compare_services.ServiceComparison) -> str:
+def _refused_before(comparisons: Sequence[replay.QueryComparison]) -> list[str]:
+    """A line about the queries that the first state refuses, which cannot lose a candidate."""
+    refused = [item for item in comparisons if item.before.error]
+    return [
+        f"Refused before, and not compared: {len(refused)}, such as {_refusal(item, item.before)}"
+        for item in refused[:1]
+    ]
+
+
+def _refusal(item: replay.QueryComparison, answer: replay.QueryAnswer) -> str:
+    return f"{item.query.text}: {' '.join(answer.error.split())}"
+
+
+def _difference(item: replay.QueryComparison) -> str:
     """What is different about the answers to a query."""
-    before, after = item.before.answer, item.after.answer
+    before, after = item.before, item.after
     if item.is_refused:
-        return f"{item.query.text}: {' '.join(after.error.split())}"
+        return _refusal(item, after)
     counts = f"candidates {len(before.candidates)} and {len(after.candidates)}"
     return f"{item.query.text}: {counts}, {len(item.lost)} lost"
 
 
 def _texts(
     shape: compare_services.ShapeComparison,
-    is_listed: Callable[[compare_services.ServiceComparison], bool],
+    is_listed: Callable[[replay.QueryComparison], bool],
 ) -> rows.Cell:
     return rows.lines([item.query.text for item in shape.comparisons if is_listed(item)])
 
@@ -260,9 +282,9 @@ _SHAPES: rows.Columns[compare_services.ShapeComparison] = {
     "not_compared": lambda item: _texts(item, lambda comparison: comparison.is_cut),
     "errors": lambda item: rows.lines(
         dict.fromkeys(
-            comparison.after.answer.error
+            error
             for comparison in item.comparisons
-            if comparison.is_refused
+            if (error := comparison.after.error or comparison.before.error)
         )
     ),
 }

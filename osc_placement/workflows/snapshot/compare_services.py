@@ -28,54 +28,13 @@ _LIMIT = "limit"
 _PORTS = {"http": 80, "https": 443}
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class TimedAnswer:
-    """An answer, and the seconds until it began; None for a refused query."""
-
-    answer: replay.QueryAnswer
-    seconds: float | None = None
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class ServiceComparison:
-    """A query with the answers of both services."""
-
-    query: logs.Query
-    before: TimedAnswer
-    after: TimedAnswer
-
-    @property
-    def is_cut(self) -> bool:
-        """Whether both answers end at the limit: they may have different candidates of more."""
-        parameters = urllib.parse.parse_qsl(self.query.text)
-        limits = {value for name, value in parameters if name == _LIMIT}
-        sizes = {str(len(side.answer.candidates)) for side in (self.before, self.after)}
-        return sizes == limits
-
-    @property
-    def lost(self) -> replay.Candidates:
-        """The candidates that only the first service has."""
-        return self._only(self.before, self.after)
-
-    @property
-    def is_lost(self) -> bool:
-        """Whether candidates are lost, or the query is refused now."""
-        return self.is_refused or bool(self.lost)
-
-    @property
-    def is_changed(self) -> bool:
-        """Whether the answers differ, and nothing is lost."""
-        return not self.is_lost and bool(self._only(self.after, self.before))
-
-    @property
-    def is_refused(self) -> bool:
-        """Whether only the second service refuses the query."""
-        return bool(self.after.answer.error) and not self.before.answer.error
-
-    def _only(self, one: TimedAnswer, other: TimedAnswer) -> replay.Candidates:
-        if self.is_cut:
-            return frozenset()
-        return one.answer.candidates - other.answer.candidates
+def compared(
+    query: logs.Query, before: replay.QueryAnswer, after: replay.QueryAnswer
+) -> replay.QueryComparison:
+    """The answers of both services to a query with its limit."""
+    limits = {value for name, value in urllib.parse.parse_qsl(query.text) if name == _LIMIT}
+    sizes = {str(len(side.candidates)) for side in (before, after)}
+    return replay.QueryComparison(query, before, after, sizes == limits)
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -92,7 +51,7 @@ class ShapeComparison:
     """All queries of one shape: equal parameters and classes, with any amounts and names."""
 
     shape: str
-    comparisons: Sequence[ServiceComparison]
+    comparisons: Sequence[replay.QueryComparison]
 
     @property
     def before(self) -> Times:
@@ -172,45 +131,35 @@ def compare(
 
     Requests: for each different query one GET to each service, repeated while it fails; the version
     document of both. The time is that of the last one.
-    Errors: those of the version documents and of ``_ask``; another refused query is an answer.
+    Errors: those of the version documents; a refused query is an answer.
     """
     shared = min(before.negotiated, after.negotiated)
 
-    def ask(query: logs.Query) -> ServiceComparison:
-        present = _ask(before, query, shared, is_present=True)
-        return ServiceComparison(query, present, _ask(after, query, shared))
+    def ask(query: logs.Query) -> replay.QueryComparison:
+        return compared(query, _ask(before, query, shared), _ask(after, query, shared))
 
-    shapes: dict[str, list[ServiceComparison]] = {}
+    shapes: dict[str, list[replay.QueryComparison]] = {}
     for item in context.each(ask, source.queries, "replaying queries"):
         shapes.setdefault(shape_of(item.query.text), []).append(item)
-    compared = [ShapeComparison(shape, items) for shape, items in shapes.items()]
-    return sorted(compared, key=lambda item: -(item.after.worst or 0))
+    by_shape = [ShapeComparison(shape, items) for shape, items in shapes.items()]
+    return sorted(by_shape, key=lambda item: -(item.after.worst or 0))
 
 
 def _ask(
-    client: api.Client,
-    query: logs.Query,
-    shared: microversion.Microversion,
-    *,
-    is_present: bool = False,
-) -> TimedAnswer:
-    """One query with its own microversion, or the highest that both services have.
-
-    Errors: ApiError if the present service answers no query: nothing could be compared.
-    """
+    client: api.Client, query: logs.Query, shared: microversion.Microversion
+) -> replay.QueryAnswer:
+    """One query with its own microversion, or the highest that both services have."""
     version = microversion.Microversion.parse(query.version) if query.version else shared
     url = f"/allocation_candidates?{query.text}"
     try:
         response = retry.read(lambda: client.transport.send("GET", url, version=version))
         candidates = replay.candidates(response.body)
     except api_errors.TimedOut as error:
-        return TimedAnswer(replay.QueryAnswer(error=str(error)))
+        return replay.QueryAnswer(error=str(error))
     except api_errors.ApiError as error:
-        if is_present and api_errors.concerns_all(error):
-            raise
-        return TimedAnswer(replay.QueryAnswer(error=error.detail))
+        return replay.QueryAnswer(error=error.detail)
     except (LookupError, TypeError) as error:
         raise errors.PlacementError(
             f"{client.target} does not answer GET /allocation_candidates as Placement"
         ) from error
-    return TimedAnswer(replay.QueryAnswer(candidates), response.seconds)
+    return replay.QueryAnswer(candidates, seconds=response.seconds)

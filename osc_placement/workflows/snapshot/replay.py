@@ -17,29 +17,53 @@ from osc_placement.workflows.cloud.context import ReadContext
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class QueryAnswer:
-    """The candidates of one query; ``error`` says why Placement refused it."""
+    """The candidates of one query; ``error`` says why Placement refused it.
+
+    ``seconds`` passed until it began; None for a refused query, and for one that is not timed.
+    """
 
     candidates: Candidates = frozenset()
     error: str = ""
+    seconds: float | None = None
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class QueryComparison:
-    """A query with its candidates before and after."""
+    """A query with its candidates before and after.
+
+    ``is_cut``: both answers end at the limit of the query, so that they may have different
+    candidates of more, and are not compared.
+    """
 
     query: logs.Query
     before: QueryAnswer
     after: QueryAnswer
+    is_cut: bool = False
 
     @property
     def lost(self) -> Candidates:
         """The candidates that only the first state has."""
-        return self.before.candidates - self.after.candidates
+        return frozenset() if self.is_cut else self.before.candidates - self.after.candidates
 
     @property
     def gained(self) -> Candidates:
         """The candidates that only the second state has."""
-        return self.after.candidates - self.before.candidates
+        return frozenset() if self.is_cut else self.after.candidates - self.before.candidates
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether only the second state refuses the query."""
+        return bool(self.after.error) and not self.before.error
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether candidates are lost, or the query is refused now."""
+        return self.is_refused or bool(self.lost)
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether the answers differ, and nothing is lost."""
+        return not self.is_lost and bool(self.gained)
 
     @property
     def percent(self) -> float:
@@ -54,8 +78,7 @@ class QueryComparison:
 
     def is_affected(self, percent: float) -> bool:
         """Whether it gets no candidate any more, loses more than a share, or is now refused."""
-        refused = bool(self.after.error) and not self.before.error
-        return self.is_exhausted or refused or self.percent > percent
+        return self.is_exhausted or self.is_refused or self.percent > percent
 
     @property
     def lost_providers(self) -> frozenset[str]:

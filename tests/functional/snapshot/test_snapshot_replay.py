@@ -93,6 +93,9 @@ def test_two_snapshots_are_compared(openstack: shell.OpenStack, sample: targets.
     assert (row["query"], row["after"], row["lost_percent"]) == ("resources=VGPU:1", 0, 100.0)
     counts = f"Distinct queries: {len(QUERIES)}. Lost all candidates: 1. Lost more than 0 %: 0."
     assert f"{counts} Lines without a query: 0" in outcome.stderr
+    pathlib.Path("refused.txt").write_text("resources=CUSTOM_UNKNOWN:1\n")
+    refused = openstack.run("placement query replay --queries refused.txt", CLOUD, "later.sqlite")
+    assert (refused.code, "Refused before, and not compared: 1" in refused.stderr) == (4, True)
 
 
 def test_a_replay_needs_two_states(openstack: shell.OpenStack, sample: targets.Target) -> None:

@@ -10,11 +10,7 @@ import pytest
 
 from osc_placement.workflows.cloud import logs
 from osc_placement.workflows.snapshot import compare_services, replay
-from osc_placement.workflows.snapshot.compare_services import (
-    ServiceComparison,
-    ShapeComparison,
-    TimedAnswer,
-)
+from osc_placement.workflows.snapshot.compare_services import ShapeComparison
 
 
 @pytest.mark.parametrize(
@@ -35,10 +31,10 @@ def compared(seconds: list[tuple[float | None, int]]) -> ShapeComparison:
     return ShapeComparison(
         "x",
         [
-            ServiceComparison(
+            replay.QueryComparison(
                 logs.Query("resources=X:1", count=count),
-                TimedAnswer(replay.QueryAnswer(), value),
-                TimedAnswer(replay.QueryAnswer(error="no")),
+                replay.QueryAnswer(seconds=value),
+                replay.QueryAnswer(error="no"),
             )
             for value, count in seconds
         ],
@@ -69,6 +65,6 @@ def test_answers_are_compared_unless_both_end_at_the_limit() -> None:
         (3, "ab", "ac", (False, True, False)),
         (3, "a", "ac", (False, False, True)),
     ):
-        sides = (TimedAnswer(replay.QueryAnswer(frozenset(names))) for names in (before, after))
-        item = ServiceComparison(logs.Query(f"resources=X:1&limit={limit}"), *sides)
+        sides = (replay.QueryAnswer(frozenset(names)) for names in (before, after))
+        item = compare_services.compared(logs.Query(f"resources=X:1&limit={limit}"), *sides)
         assert (item.is_cut, item.is_lost, item.is_changed) == expected
