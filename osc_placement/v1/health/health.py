@@ -99,7 +99,7 @@ openstack placement health show --fail-on warning --mute used-up=2026-12-31"""
         with self.reading() as context:
             before = None
             if parsed_args.since is not None:
-                with health.of_snapshot(parsed_args.since) as earlier:
+                with health.of_snapshot(parsed_args.since, cloud.options) as earlier:
                     before = health.check_areas(earlier, context)
             areas = health.check_areas(cloud, context, check_owners=parsed_args.check_owners)
         today = datetime.datetime.now(datetime.UTC).date()

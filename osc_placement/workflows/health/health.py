@@ -194,15 +194,20 @@ def check_areas(
 
 
 @contextlib.contextmanager
-def of_snapshot(path: pathlib.Path) -> Iterator[HealthServices]:
-    """The services of a snapshot. Errors: PlacementError for a missing file."""
+def of_snapshot(
+    path: pathlib.Path, options: nova_options.SchedulerOptions
+) -> Iterator[HealthServices]:
+    """The services of a snapshot, with nova's present options, so that only the cloud differs.
+
+    Errors: PlacementError for a missing file.
+    """
     with rehearsal.opened_file(path) as client:
         if not client.has_recording:
             why = f"{path} was saved without nova: save it --with-nova"
-            yield HealthServices(client, why, why)
+            yield HealthServices(client, why, why, options)
             return
         nova = nova_api.RecordedNova(client.recording(), str(path))
-        yield HealthServices(client, nova, RecordedNeutron(nova.recorded, str(path)))
+        yield HealthServices(client, nova, RecordedNeutron(nova.recorded, str(path)), options)
 
 
 @contextlib.contextmanager

@@ -78,6 +78,7 @@ def observe_status(client: api.Client, *, check: bool = False) -> CloudStatus:
     """Read the numbers and, for ``checks``, the usage of incomplete consumers.
 
     Requests: three listings and the version document; one more with ``check``.
+    Errors: PlacementError; with ``check`` also for a snapshot without owners.
     """
     version = client.microversion
     providers = client.list_providers()
@@ -148,6 +149,7 @@ def _without_owner(incomplete: responses.Usage | None) -> str:
 def _incomplete(client: api.Client) -> responses.Usage | None:
     if not microversion.supports(client.microversion, "usages by project"):
         return None
+    client.require_owners()
     return client.show_total_usage(allocation.PLACEHOLDER)
 
 

@@ -59,9 +59,17 @@ def test_known_problems_are_muted_and_a_snapshot_is_compared(
     openstack.run("placement aggregate mirror", *RECORDED, "--allow", "recorded-nova")
     mutes = tmp_path / "mutes"
     mutes.write_text("# known\nmissing\nused-up=2000-01-01 # over\n")
-    shown = rows(openstack, "placement health show", "--since", str(path), "--mute", f"@{mutes}")
+    # With it, some flavors have no host in use, in both states.
+    conf = tmp_path / "nova.conf"
+    conf.write_text(
+        "[filter_scheduler]\nenabled_filters = IsolatedHostsFilter\nisolated_hosts ="
+        f" {','.join(f'cmp-{number:04}' for number in range(1, 12))}\n"
+    )
+    options = ("--since", str(path), "--mute", f"@{mutes}", "--nova-conf", str(conf))
+    shown = rows(openstack, "placement health show", *options)
     by_code = {row["code"]: row for row in shown}
     assert by_code["missing"]["severity"] == "muted"
+    assert by_code["flavor-out-of-service"]["since"] == "="
     assert len(by_code["missing-member"]["gone"]) == 11
     # What the mirror refuses stays.
     assert by_code["missing-member"]["count"] == 3

@@ -202,6 +202,7 @@ def test_a_consumer_that_is_in_no_listing_of_nova_is_looked_up_for_the_file(
         "placement allocation audit",
         "placement allocation heal --dry-run",
         "placement migration run --dry-run --migration complete_consumers",
+        "placement status show --check",
     ],
 )
 def test_a_snapshot_without_owners_is_refused_where_owners_are_compared(

@@ -472,7 +472,8 @@ def test_an_area_without_problems_is_one_line() -> None:
 
 def test_a_file_that_is_no_snapshot_is_refused(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "none.sqlite"
-    with pytest.raises(errors.PlacementError, match="does not exist"), health.of_snapshot(path):
+    opened = health.of_snapshot(path, nova_options.SchedulerOptions())
+    with pytest.raises(errors.PlacementError, match="does not exist"), opened:
         pass
     assert not path.exists()
 
