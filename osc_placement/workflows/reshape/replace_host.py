@@ -179,12 +179,9 @@ def consumers(
 
 
 def _reasons_against(uuid: str, nova_state: recipes.NovaState, host: str) -> Iterator[str]:
-    migrations = nova_state.migrations
-    moving = migrations.get(uuid) or next(
-        (item for item in migrations.values() if item.server_uuid == uuid), None
-    )
-    if moving is not None and not moving.is_over:
-        yield f"is being migrated: {moving.type}, {moving.status}"
+    for moving in nova_state.migrations.values():
+        if uuid in (moving.uuid, moving.server_uuid) and not moving.is_over:
+            yield f"is being migrated: {moving.type}, {moving.status}"
     server = nova_state.servers.get(uuid)
     if server is None:
         return

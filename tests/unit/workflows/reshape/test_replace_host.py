@@ -103,6 +103,7 @@ def service(**fields: Any) -> dict[str, values.ComputeService]:
 
 BEFORE = cloud("cn1", "cn9")
 RUNNING = values.Migration("m", uuid_of("b"), "live-migration", "running")
+OVER = values.Migration("n", uuid_of("b"), "resize", "confirmed")
 KEPT = values.ComputeNode(uuid_of("cn1"), "cn1", "host1")
 COMPUTE_ID = "/var/lib/nova/compute_id"
 NODES = tuple(values.ComputeNode(uuid_of(name), name, "host1") for name in ("0", "1", "2", "cn1"))
@@ -124,6 +125,7 @@ NODES = tuple(values.ComputeNode(uuid_of(name), name, "host1") for name in ("0",
         ({}, {"known": server("a", known=False)}, "its cell is down"),
         ({}, {"known": server("a", known=False, hidden="nova hides it")}, "nova hides it: its"),
         ({}, {"migrations": {"m": RUNNING}}, "is being migrated: live-migration, running"),
+        ({}, {"migrations": {"n": OVER, "m": RUNNING}}, "migrated: live-migration, running"),
         ({"host": "host2"}, {}, "and not on host2"),
         (
             {"name": "cn9", "new": "cn9"},
