@@ -124,7 +124,7 @@ class OfflineReading:
         The keys are ``uuid``, ``name``, ``generation``, ``root_uuid``, ``parent_uuid``;
         ``inventories`` (``{class: {field: value}}``), ``traits``, ``aggregates``; and
         ``modified``: when its inventories, or without any the provider, were changed, in whole
-        seconds since the epoch. Statements: four.
+        seconds since the epoch; None if no row says it. Statements: four.
         """
         item = self._tables["resource_providers"]
         rows = self._rows(
@@ -151,7 +151,7 @@ class OfflineReading:
                 "inventories": inventories.get(row.id, {}),
                 "traits": traits.get(row.id, []),
                 "aggregates": aggregates.get(row.id, []),
-                "modified": changed[row.id] if row.id in changed else _modified(row),
+                "modified": changed.get(row.id) or _modified(row) or None,
             }
 
     def allocations(self) -> Iterator[tuple[str, str, int, dict[str, int]]]:
@@ -225,6 +225,9 @@ class OfflineReading:
 
 
 def _modified(row: Any) -> float:
-    """When a row was changed: the service writes UTC, and reports whole seconds."""
-    changed: datetime.datetime = row.updated_at or row.created_at
-    return float(int(changed.replace(tzinfo=datetime.UTC).timestamp()))
+    """When a row was changed: the service writes UTC, and reports whole seconds.
+
+    0 for a row without a date, which somebody wrote by hand.
+    """
+    changed: datetime.datetime | None = row.updated_at or row.created_at
+    return float(int(changed.replace(tzinfo=datetime.UTC).timestamp())) if changed else 0.0

@@ -73,7 +73,13 @@ def _processes(file: pathlib.Path) -> Iterator[str]:
     for folder in sorted(_PROCESSES.glob("[0-9]*")):
         # The process has ended, or belongs to another user.
         with contextlib.suppress(OSError):
-            opened = map(os.readlink, (folder / "fd").iterdir())
-            if folder.name != str(os.getpid()) and sought in opened:
+            if folder.name != str(os.getpid()) and sought in _opened(folder):
                 name = (folder / "comm").read_text().strip()
                 yield f"process {folder.name} ({name})"
+
+
+def _opened(folder: pathlib.Path) -> Iterator[str]:
+    """The files that a process has open; it may close one meanwhile."""
+    for link in (folder / "fd").iterdir():
+        with contextlib.suppress(OSError):
+            yield os.readlink(link)

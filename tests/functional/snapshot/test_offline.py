@@ -6,10 +6,12 @@ from __future__ import annotations
 import contextlib
 import importlib.metadata
 import json
+import os
 import pathlib
 import subprocess
 import sys
 from collections.abc import Iterator
+from unittest import mock
 
 import pytest
 import sqlalchemy
@@ -32,9 +34,16 @@ def in_use(target: targets.OfflinePlacement) -> Iterator[str]:
     url = target.database_url
     if url.get_backend_name() == "sqlite":
         with pathlib.Path(str(url.database)).open() as file:
-            other = subprocess.Popen(["sleep", "60"], stdin=file)
+            other = subprocess.Popen(["sleep", "60"], stdout=file)
+        read = os.readlink
+
+        def readlink(path: object) -> str:
+            """As if each program closed its first file meanwhile."""
+            return read(f"{path}/closed" if str(path).endswith("/fd/0") else str(path))
+
         try:
-            yield f"process {other.pid} (sleep)"
+            with mock.patch.object(os, "readlink", readlink):
+                yield f"process {other.pid} (sleep)"
         finally:
             other.kill()
             other.wait()

@@ -122,6 +122,10 @@ def test_the_command_reads_eight_selects_and_no_request(
         statements.append(query)
         return run(reading, query)
 
+    # What somebody wrote into a table by hand may have no date.
+    with written(target) as other:
+        other.execute(sqlalchemy.text("UPDATE inventories SET created_at = NULL"))
+        other.execute(sqlalchemy.text("UPDATE resource_providers SET created_at = NULL"))
     monkeypatch.setattr(tables.OfflineReading, "_rows", count)
     saved(target, "counted.sqlite")
     assert len(statements) == 8
