@@ -43,12 +43,13 @@ class RecipeCommand(base.Command):
         from osc_placement.workflows.cloud.context import ReadContext
         from osc_placement.workflows.reshape import recipes
 
-        client = self.connect()
-        text = recipes.write(self.recipe(client, parsed_args, ReadContext()))
+        if parsed_args.out is not None:
+            # An existing document may have been edited.
+            file.check_new(parsed_args.out)
+        text = recipes.write(self.recipe(self.connect(), parsed_args, ReadContext()))
         if parsed_args.out is None:
             sys.stdout.write(text)
         else:
-            file.check_new(parsed_args.out)
             file.replace(parsed_args.out, [text])
 
     def recipe(

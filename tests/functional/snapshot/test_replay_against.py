@@ -18,7 +18,8 @@ from tests.support.peer import shell, target as targets
 TRAIT = "HW_CPU_X86_AVX2"
 LINE = '10.0.0.1 "GET /placement/allocation_candidates?{}" status: 200 len: 1 microversion: 1.36'
 LIMITED = "resources=VCPU:2&limit=2"
-Service = testing.LoopbackPlacement | targets.RealPlacement
+Loopback = testing.LoopbackPlacement
+Service = Loopback | targets.RealPlacement
 QUERIES = {
     "resources=VCPU:1": 3,
     f"resources=VCPU:1&required={TRAIT}": 2,
@@ -28,33 +29,25 @@ QUERIES = {
 }
 
 
-@pytest.fixture
-def services() -> Iterator[tuple[testing.LoopbackPlacement, testing.LoopbackPlacement]]:
-    """The present Placement and the new one, with the sample cloud."""
-    with (
-        testing.LoopbackPlacement(load="12-hosts") as old,
-        testing.LoopbackPlacement(load="12-hosts") as new,
-    ):
-        yield old, new
+def sample() -> Iterator[Loopback]:
+    """A Placement with the sample cloud."""
+    with Loopback(load="12-hosts") as placement:
+        yield placement
+
+
+old = pytest.fixture(sample, name="old")
+other = pytest.fixture(sample, name="other")
 
 
 @pytest.fixture(params=["reference", "placement"])
-def new(request: pytest.FixtureRequest) -> Iterator[Service]:
+def new(request: pytest.FixtureRequest) -> Service:
     """The new Placement: the reference server, or openstack-placement."""
-    if request.param == "placement":
-        real: targets.RealPlacement = request.getfixturevalue("real_placement")
-        real.load("12-hosts")
-        yield real
-        return
-    with testing.LoopbackPlacement(load="12-hosts") as placement:
-        yield placement
-
-
-@pytest.fixture
-def old() -> Iterator[testing.LoopbackPlacement]:
-    """The present Placement."""
-    with testing.LoopbackPlacement(load="12-hosts") as placement:
-        yield placement
+    if request.param == "reference":
+        reference: Loopback = request.getfixturevalue("other")
+        return reference
+    real: targets.RealPlacement = request.getfixturevalue("real_placement")
+    real.load("12-hosts")
+    return real
 
 
 @pytest.fixture
@@ -82,7 +75,7 @@ WITH_TRAIT = "required resources=VCPU"
 
 
 def test_equal_services_have_equal_answers_and_are_only_read(
-    old: testing.LoopbackPlacement, new: Service, log: str
+    old: Loopback, new: Service, log: str
 ) -> None:
     outcome = replayed(old, log, "--against", new.url, "-f", "json")
     assert outcome.code == 0, outcome
@@ -104,7 +97,7 @@ def test_equal_services_have_equal_answers_and_are_only_read(
 
 
 def test_a_removed_trait_is_a_lost_answer_and_a_new_one_a_changed_answer(
-    old: testing.LoopbackPlacement, new: Service, log: str
+    old: Loopback, new: Service, log: str
 ) -> None:
     client = new.client()
     for item in client.list_providers(required=[TRAIT])[:1]:
@@ -121,30 +114,26 @@ def test_a_removed_trait_is_a_lost_answer_and_a_new_one_a_changed_answer(
     assert (back.code, row["lost"], len(row["changed"])) == (3, [], 2)
 
 
-def test_a_service_that_fails_once_is_asked_again(
-    services: tuple[testing.LoopbackPlacement, testing.LoopbackPlacement], log: str
-) -> None:
-    old, new = services
-    new.before(traffic.nth(2, traffic.refuse(503, "the service restarts")))
-    outcome = replayed(old, log, "--against", new.url, "-f", "json")
+def test_a_service_that_fails_once_is_asked_again(old: Loopback, other: Loopback, log: str) -> None:
+    other.before(traffic.nth(2, traffic.refuse(503, "the service restarts")))
+    outcome = replayed(old, log, "--against", other.url, "-f", "json")
     assert outcome.code == 0, outcome
     assert all(row["errors"] == [] for row in shapes(outcome).values())
-    assert len(new.requests) == len(old.requests) + 1
+    assert len(other.requests) == len(old.requests) + 1
 
 
 @pytest.mark.parametrize("refusing", [1, 2])
 def test_a_changed_policy_is_a_lost_answer_and_a_query_refused_by_both_is_unknown(
-    services: tuple[testing.LoopbackPlacement, testing.LoopbackPlacement], log: str, refusing: int
+    old: Loopback, other: Loopback, log: str, refusing: int
 ) -> None:
-    old, new = services
 
     def refuse(request: traffic.Request) -> traffic.Reply | None:
         forbidden = traffic.refuse(403, "policy does not allow it")
         return forbidden(request) if request.path == "/allocation_candidates" else None
 
-    for side in (new, old)[:refusing]:
+    for side in (other, old)[:refusing]:
         side.before(refuse)
-    outcome = replayed(old, log, "--against", new.url, "-f", "json")
+    outcome = replayed(old, log, "--against", other.url, "-f", "json")
     lost = sum(len(row["lost"]) for row in shapes(outcome).values())
     assert (outcome.code, lost) == ((3, len(QUERIES)) if refusing == 1 else (4, 0))
     assert (f"not compared: {len(QUERIES)}, such as" in outcome.stderr) is (refusing == 2)
@@ -154,27 +143,27 @@ def test_a_changed_policy_is_a_lost_answer_and_a_query_refused_by_both_is_unknow
 
 @pytest.mark.parametrize(("percent", "code"), [("0", 3), ("50", 3), ("1000000", 0)])
 def test_a_slower_service_is_found_from_the_given_share_on(
-    services: tuple[testing.LoopbackPlacement, testing.LoopbackPlacement],
+    old: Loopback,
+    other: Loopback,
     log: str,
     percent: str,
     code: int,
 ) -> None:
-    old, new = services
-    new.before(traffic.slow(0.1))
-    outcome = replayed(old, log, "--against", new.url, "--slower", percent, "-f", "json")
+    other.before(traffic.slow(0.1))
+    outcome = replayed(old, log, "--against", other.url, "--slower", percent, "-f", "json")
     assert outcome.code == code, outcome
     assert ("Slower: " in outcome.stderr) is (code == 3)
     assert all(row["median_after"] >= 100 > row["median"] for row in shapes(outcome).values())
 
 
 def test_what_cannot_be_compared_is_an_error(
-    services: tuple[testing.LoopbackPlacement, testing.LoopbackPlacement],
+    old: Loopback,
+    other: Loopback,
     log: str,
     tmp_path: pathlib.Path,
 ) -> None:
-    old, new = services
-    other = tmp_path / "nova.log"
-    other.write_text('10.0.0.1 "GET /v2.1/servers/detail" status: 200\n')
+    of_nova = tmp_path / "nova.log"
+    of_nova.write_text('10.0.0.1 "GET /v2.1/servers/detail" status: 200\n')
     unused = "http://127.0.0.1:9"
     table = [
         (log, old.url, (), 1, "to the same service twice"),
@@ -182,21 +171,21 @@ def test_what_cannot_be_compared_is_an_error(
         (log, "new.example.org", (), 1, "is not the URL of a Placement service"),
         (log, "http://h:port/", (), 1, "has no valid port"),
         (log, unused, (), 1, unused),
-        (str(other), new.url, (), 1, "has no query of allocation candidates in 1 lines"),
-        (str(tmp_path / "absent"), new.url, (), 1, "absent"),
-        (log, new.url, ("cloud.sqlite",), 2, "not allowed with snapshots, --after"),
-        (log, new.url, ("--percent", "0"), 2, "not allowed with snapshots, --after"),
-        (log, new.url, ("--slower", "x"), 2, "'x' is not a number"),
+        (str(of_nova), other.url, (), 1, "has no query of allocation candidates in 1 lines"),
+        (str(tmp_path / "absent"), other.url, (), 1, "absent"),
+        (log, other.url, ("cloud.sqlite",), 2, "not allowed with snapshots, --after"),
+        (log, other.url, ("--percent", "0"), 2, "not allowed with snapshots, --after"),
+        (log, other.url, ("--slower", "x"), 2, "'x' is not a number"),
     ]
     for file, url, arguments, code, text in table:
         outcome = replayed(old, file, "--against", url, *arguments)
         assert (outcome.code, text in outcome.stderr) == (code, True), (url, outcome)
-    sent = [item for side in services for item in side.requests]
+    sent = [item for side in (old, other) for item in side.requests]
     assert not [item for item in sent if item.path == "/allocation_candidates"]
     outcome = replayed(old, log, "--slower", "5")
     assert (outcome.code, "needs --against" in outcome.stderr) == (2, True)
     on_file = ("--os-placement-database", str(tmp_path / "x.sqlite"))
-    replay = ("placement", "query", "replay", "--queries", log, "--against", new.url)
+    replay = ("placement", "query", "replay", "--queries", log, "--against", other.url)
     local = shell.run([*on_file, *replay])
     assert (local.code, "--against measures a service: select a cloud" in local.stderr) == (
         1,
