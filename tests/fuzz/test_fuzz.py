@@ -71,9 +71,8 @@ json_values = st.recursive(
 
 @pytest.fixture(scope="module")
 def target() -> Iterator[wire.Target]:
-    found = wire.Target()
-    yield found
-    found.stop()
+    with wire.Target() as found:
+        yield found
 
 
 @pytest.fixture
@@ -206,7 +205,7 @@ def test_large_bodies_are_cheap(target: wire.Target, examples: int) -> None:
 @pytest.mark.parametrize("devices", [1, 20, 100])
 def test_hundreds_of_groups_are_decided_in_time(devices: int, examples: int) -> None:
     limits = server.Limits(0.5, 1_000_000)
-    target = wire.Target(load=cloud.wide_host(devices, 12), request_limits=limits)
+    target = wire.Target(load=cloud.wide_host(devices, 12), request_limits=limits).start()
 
     @hypothesis.given(SEEDS, st.sampled_from(("none", "isolate")))
     def check(seed: int, policy: str) -> None:

@@ -188,10 +188,6 @@ def test_compare_names_what_does_not_hold(ver: str, predicates: Any, op: Any, te
     assert str(caught.value) == text
 
 
-def test_compare_without_exc_gives_false() -> None:
-    assert version.compare("1.4", version.ge("1.5"), exc=False) is False
-
-
 @pytest.mark.parametrize("minor", range(0, 40, 3))
 def test_compare_agrees_with_its_predicates(minor: int) -> None:
     ver = f"1.{minor}"

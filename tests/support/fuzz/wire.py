@@ -8,38 +8,17 @@ import http.client
 import json
 import re
 import socket
-import threading
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
-from osc_placement import server
-from osc_placement.server import run
+from osc_placement.testing import service
 from tests.support.peer.raw import port_of
 
 
-class Target:
+class Target(service.LoopbackPlacement):
     """A listening server whose state can be reset."""
 
-    def __init__(self, **options: Any) -> None:
-        self.app = server.create_app(**options)
-        self._service = run.HttpServer(self._call, "127.0.0.1", 0)
-        self._thread = threading.Thread(target=self._service.run)
-        self._thread.start()
-        self._port = port_of(self._service.url)
-
-    def _call(self, environ: dict[str, Any], start_response: Any) -> Iterable[bytes]:
-        return self.app(environ, start_response)
-
-    def reset(self) -> None:
-        """Start with an empty state."""
-        self.app = server.create_app()
-
-    def stop(self) -> None:
-        self._service.stop()
-        self._thread.join()
-
     def connect(self) -> socket.socket:
-        return socket.create_connection(("127.0.0.1", self._port), timeout=120)
+        return socket.create_connection(("127.0.0.1", port_of(self.url)), timeout=120)
 
     def send(self, raw: bytes) -> list[int]:
         """The statuses of all responses to these bytes; every response is checked."""
