@@ -78,6 +78,9 @@ class RecordedNeutron:
         bodies = [recorded[key] for key in recorded if key.partition("?")[0].startswith(_PORTS)]
         with service.parsing(f"the recorded neutron of {source}", "/ports"):
             self._ports = {item["id"]: item for body in bodies for item in body["ports"]}
+            self._of_server: dict[str, list[Any]] = {}
+            for item in self._ports.values():
+                self._of_server.setdefault(item["device_id"], []).append(item)
         self.source = source
 
     def ask(self, path: str) -> Any:
@@ -93,8 +96,8 @@ class RecordedNeutron:
             if uuid not in self._ports:
                 raise NeutronRefused(404, "no such port", url=path)
             return {"port": self._ports[uuid]}
-        servers = {value for name, value in urllib.parse.parse_qsl(query) if name == "device_id"}
-        return {"ports": [item for item in self._ports.values() if item["device_id"] in servers]}
+        servers = [value for name, value in urllib.parse.parse_qsl(query) if name == "device_id"]
+        return {"ports": [item for uuid in servers for item in self._of_server.get(uuid, ())]}
 
     def write(self, path: str, body: Any, revision: int | None) -> Any:
         """Refuse: a recording is read-only."""
@@ -332,20 +335,12 @@ class Port:
     revision: int | None = None
     vnic_type: str = "normal"
 
-    @property
-    def is_remote_managed(self) -> bool:
-        """Whether a SmartNIC manages it."""
-        return self.vnic_type == "remote-managed"
-
-    @property
-    def has_one_group(self) -> bool:
-        """Whether the request has the old form, where the profile holds one provider's UUID."""
-        return list(self.groups) == [self.uuid]
-
     def profile_with(self, allocation: Mapping[str, str]) -> dict[str, Any]:
         """The binding profile with this allocation; without the key when it is empty."""
         profile = {key: value for key, value in self.profile.items() if key != ALLOCATION}
         if not allocation:
             return profile
-        value = allocation.get(self.uuid) if self.has_one_group else dict(allocation)
+        # For a request of the old form, it holds one provider's UUID.
+        is_old = list(self.groups) == [self.uuid]
+        value = allocation.get(self.uuid) if is_old else dict(allocation)
         return {**profile, ALLOCATION: value}

@@ -522,7 +522,7 @@ class _Builder:
 
     def _remote_managed(self) -> None:
         for port in self._server.ports:
-            if port.is_remote_managed:
+            if port.vnic_type == "remote-managed":
                 self._root_trait(
                     Kind.ROOT_REQUIRED,
                     "COMPUTE_REMOTE_MANAGED_PORTS",

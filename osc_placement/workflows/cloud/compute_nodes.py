@@ -111,7 +111,7 @@ def why_not_stale(hosts: values.Hosts, root: provider.Provider, *, was_node: boo
 def read_server_hosts(nova: Nova | None) -> ServerHosts:
     """Read the compute services and the compute nodes; ``nova`` is None without nova.
 
-    Requests: those of ``hosts.read_all``. If nova refuses them, the services are not checked.
+    Requests: those of ``servers.read_hosts``. If nova refuses them, the services are not checked.
     """
     if nova is None:
         return ServerHosts()

@@ -13,7 +13,7 @@ from osc_placement.engine import state
 from osc_placement.model import command_line, provider
 from osc_placement.model.name import and_more, counted
 from osc_placement.nova import api, flavor, servers as nova_servers, values
-from osc_placement.scheduling import nova_options, request
+from osc_placement.scheduling import nova_options
 from osc_placement.scheduling.answer import Caveats, joined
 from osc_placement.scheduling.case import Case, GroupMembers
 from osc_placement.scheduling.server_hosts import ServerHosts
@@ -157,7 +157,9 @@ def observe(
         )
     groups, problem = _groups(services.nova, listed, known)
     doubts = (*refused, *problem)
-    caveats = Caveats(doubts, tuple(_local_disks(case.spec for case in known.values())))
+    local = [uuid for uuid, case in known.items() if not case.spec.from_volume]
+    disks = (f"local disks, which only a migration moves: {named(local)}",) if local else ()
+    caveats = Caveats(doubts, disks)
     newest = (case.requests[0].caveats for case in known.values() if case.requests)
     return ServerCases(known, groups, joined((caveats, *newest)), migrations)
 
@@ -177,12 +179,6 @@ def _groups(
     except errors.PlacementError as error:
         return {}, [f"server groups: {error}"]
     return cases.members_of(groups, {**others, **listed}), []
-
-
-def _local_disks(specs: Iterable[request.ServerSpec]) -> Iterator[str]:
-    uuids = [str(server.uuid) for server in specs if not server.from_volume]
-    if uuids:
-        yield f"local disks, which only a migration moves: {named(uuids)}"
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

@@ -17,6 +17,8 @@ from osc_placement.neutron.api import AGENTS, Neutron, agent_bodies, ports_of
 from osc_placement.nova import api, device_profiles, flavors, servers, values
 
 _HYPERVISORS = "/os-hypervisors/detail"
+#: What decides about a move also of a port that requests nothing.
+_PORT_FIELDS = ("id", "name", "device_id", "binding:vnic_type")
 _PAGE = re.compile(r"\blimit=\d+(&offset=\d+)?")
 
 #: Keeps one response: ``keep("GET /v2.1/os-aggregates", body)``.
@@ -43,7 +45,7 @@ class RecordingNova:
 
 
 class RecordingNeutron:
-    """Neutron, of whose responses the ports with resource requests are kept."""
+    """Neutron, whose ports are kept: whole if they request resources, otherwise a few fields."""
 
     source = ""
 
@@ -51,9 +53,12 @@ class RecordingNeutron:
         self._neutron, self._keep = neutron, keep
 
     def ask(self, path: str) -> Any:
-        """Send one GET, and keep the ports with resource requests."""
+        """Send one GET, and keep the ports."""
         body = self._neutron.ask(path)
-        ports = [port for port in body["ports"] if port.get("resource_request")]
+        ports = [
+            {key: port[key] for key in port if port.get("resource_request") or key in _PORT_FIELDS}
+            for port in body["ports"]
+        ]
         if ports:
             first = urllib.parse.quote(ports[0]["id"])
             self._keep(f"GET /v2.0/ports?id={first}", {"ports": ports})

@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 
 from osc_placement import errors
+from osc_placement.neutron import api as neutron_api
 from osc_placement.nova import api, flavors, servers
 from osc_placement.samples import sample
 from osc_placement.testing import service
 from osc_placement.workflows.snapshot import file, nova, save
 from tests.support import embedded
+from tests.support.fake_neutron import FakeNeutron
 from tests.support.peer import fixtures, shell, target as targets
 
 CLOUD = "cloud.sqlite"
@@ -120,35 +122,30 @@ def test_a_missing_right_in_nova_is_found_before_placement_is_read(
     assert refusing.limits <= {"limit=1"}
 
 
-class UnreachableNeutron:
-    """Neutron without an endpoint."""
-
-    source = ""
-
-    def ask(self, path: str) -> Any:
-        raise errors.PlacementError(f"cannot reach neutron: no endpoint, {path}")
-
-    def write(self, path: str, body: Any, revision: int | None) -> Any:
-        raise NotImplementedError
-
-
 def test_a_missing_endpoint_of_neutron_is_found_before_placement_is_read(
     tmp_path: pathlib.Path,
 ) -> None:
     client = embedded.Client(embedded.hosts(2))
-    also = nova.Recording(PagedNova(), UnreachableNeutron())
+    also = nova.Recording(PagedNova(), neutron_api.SessionNeutron(object()))
     with pytest.raises(errors.PlacementError, match="cannot reach neutron"):
         save.save(client, save.SaveRequest(tmp_path / CLOUD, also=also))
     assert [sent.path for sent in client.sent if sent.path != "/"] == []
     assert list(tmp_path.iterdir()) == []
 
 
-def test_pages_of_nova_are_read_again_from_the_file(tmp_path: pathlib.Path) -> None:
+def test_pages_of_nova_and_ports_are_read_again_from_the_file(tmp_path: pathlib.Path) -> None:
     paged, path = PagedNova(), tmp_path / CLOUD
+    uuids = [server.uuid for server in servers.servers(paged)]
+    port = {"id": "p", "device_id": uuids[0], "binding:vnic_type": "accelerator-direct"}
+    neutron = FakeNeutron(port, {"id": "q", "device_id": uuids[1], "mac_address": "fa:16:3e"})
     with service.InProcessPlacement(load="12-hosts") as placement:
-        save.save(placement.client(), save.SaveRequest(path, also=nova.Recording(paged)))
+        save.save(placement.client(), save.SaveRequest(path, also=nova.Recording(paged, neutron)))
     with file.SnapshotFile(path) as opened:
         recorded = api.RecordedNova(opened.recording(), str(path))
+        saved = neutron_api.RecordedNeutron(opened.recording(), str(path))
+        ports = [neutron_api.ports_of(it, uuids, with_request=False) for it in (saved, neutron)]
+        assert [len(listed) for listed in ports] == [2, 2]
+        assert ports[0] == ports[1]
         assert len(opened.recorded_requests()) > 10
     assert len(servers.servers(paged)) > 4
     assert servers.servers(recorded) == servers.servers(paged)

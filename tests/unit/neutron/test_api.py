@@ -112,44 +112,34 @@ def neutron(*agents: dict[str, Any]) -> api.RecordedNeutron:
     return api.RecordedNeutron({"GET /v2.0/agents": {"agents": list(agents)}}, "a recording")
 
 
+def agent(host: str, **configurations: Any) -> dict[str, Any]:
+    """An agent with these options, which are named without their prefix."""
+    options = {f"resource_provider_{name}": value for name, value in configurations.items()}
+    return {"id": host, "host": host, "agent_type": "agent", "configurations": options}
+
+
 def test_only_agents_with_resources_are_returned() -> None:
+    bandwidths = {"ens1": {}, "ens2": {"egress": 5}}
+    rates = {"c.example": {"egress": 1, "ingress": None}, "d.example": {"egress": 0}}
+    without = {"": {"any": 9}}
     agents = api.agents(
         neutron(
-            {"host": "a", "agent_type": "DHCP agent", "configurations": {}},
-            {
-                "host": "b",
-                "agent_type": "NIC Switch agent",
-                "configurations": {
-                    "resource_provider_bandwidths": {"ens1": {}, "ens2": {"egress": 5}},
-                    "resource_provider_hypervisors": {"ens1": "b.example", "other": "c"},
-                },
-            },
-            {
-                "host": "c",
-                "agent_type": "Open vSwitch agent",
-                "configurations": {
-                    "resource_provider_packet_processing_without_direction": {"": {"any": 9}},
-                    "resource_provider_packet_processing_with_direction": {
-                        "c.example": {"egress": 1, "ingress": None},
-                        "d.example": {"egress": 0},
-                    },
-                },
-                "resources_synced": False,
-            },
-            {
-                "host": "d",
-                "agent_type": "Open vSwitch agent",
-                "configurations": {
-                    "resource_provider_packet_processing_without_direction": {"": {"any": 0}},
-                },
-            },
+            agent("a"),
+            agent("b", bandwidths=bandwidths, hypervisors={"ens1": "b.example", "other": "c"}),
+            agent(
+                "c",
+                packet_processing_without_direction=without,
+                packet_processing_with_direction=rates,
+            )
+            | {"resources_synced": False},
+            agent("d", packet_processing_without_direction={"": {"any": 0}}),
         )
     )
     assert agents == [
-        api.Agent("b", "NIC Switch agent", {"ens1": "b.example"}, frozenset({"ens2"})),
-        api.Agent("c", "Open vSwitch agent", {}, frozenset(), frozenset({"c", "c.example"}), False),
+        api.Agent("b", "agent", {"ens1": "b.example"}, frozenset({"ens2"})),
+        api.Agent("c", "agent", {}, frozenset(), frozenset({"c", "c.example"}), False),
     ]
-    assert agents[0].provider_name == "b:NIC Switch agent"
+    assert agents[0].provider_name == "b:agent"
 
 
 def test_a_neutron_without_agents_has_none() -> None:
@@ -177,18 +167,9 @@ class ShortPages:
 
 
 def test_all_pages_are_read_where_neutron_limits_them() -> None:
-    bandwidths = {"resource_provider_bandwidths": {"ens1": {}}}
     neutron = ShortPages(
         ports=[{"id": f"port-{number}", "device_id": "server"} for number in range(5)],
-        agents=[
-            {
-                "id": str(number),
-                "host": f"h{number}",
-                "agent_type": "x",
-                "configurations": bandwidths,
-            }
-            for number in range(4)
-        ],
+        agents=[agent(f"h{number}", bandwidths={"ens1": {}}) for number in range(4)],
     )
     ports = api.ports_of(neutron, ["server"], with_request=False)
     assert [port.uuid for port in ports] == [f"port-{number}" for number in range(5)]
@@ -198,7 +179,8 @@ def test_all_pages_are_read_where_neutron_limits_them() -> None:
 
 
 def test_a_malformed_response_is_an_error() -> None:
-    broken = {"configurations": {"resource_provider_bandwidths": {"ens1": {}}}}
+    broken = agent("a", bandwidths={"ens1": {}})
+    del broken["host"]
     with pytest.raises(errors.PlacementError, match="neutron's response to /agents lacks"):
         api.agents(neutron(broken))
 
@@ -207,9 +189,9 @@ def test_a_malformed_response_is_an_error() -> None:
 @pytest.mark.parametrize("field", ["id", "device_id", "host", "agent_type"])
 def test_a_field_of_another_type_is_an_error_of_neutron(field: str, wrong: object) -> None:
     port = {"id": "p", "device_id": "s", "name": "port"}
-    bandwidths = {"resource_provider_bandwidths": {"ens1": {"egress": 5}}}
-    agent = {"host": "a", "agent_type": "agent", "configurations": bandwidths}
-    body = {"port": {**port, field: wrong}, "agents": [{**agent, field: wrong}]}
+    bandwidths = {"ens1": {"egress": 5}}
+    agents = [agent("a", bandwidths=bandwidths) | {field: wrong}]
+    body = {"port": {**port, field: wrong}, "agents": agents}
     cloud = api.SessionNeutron(Connection(Answer(200, body)))
     with pytest.raises(errors.PlacementError, match="neutron"):
         api.port(cloud, "p") if field in port else api.agents(cloud)

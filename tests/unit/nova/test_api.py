@@ -49,9 +49,7 @@ def test_host_aggregates_are_parsed() -> None:
 def test_the_requested_zone_is_read_from_every_nova_that_shows_it(
     newest: str, shows_zone: bool
 ) -> None:
-    (item,) = testing.sample_nova("12-hosts")["GET /v2.1/servers/detail?all_tenants=1"]["servers"][
-        :1
-    ]
+    item = testing.sample_nova("12-hosts")["GET /v2.1/servers/detail?all_tenants=1"]["servers"][0]
 
     class Nova:
         source = ""
