@@ -213,7 +213,13 @@ def migrations(nova: api.Nova, **filters: str) -> list[values.Migration]:
 
     Requests: one GET per 1000 migrations. Errors: as ``ask``.
     """
-    return api.read_pages(nova, "/os-migrations", _MIGRATIONS, filters, "migrations", _migration)
+    listed = api.read_pages(nova, "/os-migrations", _MIGRATIONS, filters, "migrations", _migration)
+    # A recording has the state of its own time.
+    now = datetime.datetime.now(datetime.UTC) - api.clock_offset(nova)
+    return [
+        dataclasses.replace(move, is_rolled_back=True) if _may_roll_back(move, now) else move
+        for move in listed
+    ]
 
 
 def _server(item: Mapping[str, Any]) -> values.Server:
@@ -290,7 +296,7 @@ def _migration(item: Mapping[str, Any]) -> values.Migration:
             f"nova's migration {item['uuid']} has the UUID of its server: the allocations of this"
             " consumer may be those of either"
         )
-    migration = values.Migration(
+    return values.Migration(
         uuid=item["uuid"],
         server_uuid=item["instance_uuid"] or "",
         type=item["migration_type"] or "",
@@ -303,23 +309,18 @@ def _migration(item: Mapping[str, Any]) -> values.Migration:
         user_id=item.get("user_id"),
         updated=item["updated_at"] or item["created_at"] or "",
     )
-    is_live = migration.type == "live-migration"
-    is_rolled_back = is_live and migration.has_failed and _is_recent(migration.updated)
-    return dataclasses.replace(migration, is_rolled_back=is_rolled_back)
 
 
-def _is_recent(time: str) -> bool:
-    """Whether nova wrote something in the last ``_ROLL_BACK``, by the clock of this machine."""
-    try:
-        parsed = datetime.datetime.fromisoformat(time)
-    except ValueError:
+def _may_roll_back(move: values.Migration, now: datetime.datetime) -> bool:
+    """Whether it is a live migration that failed in the last ``_ROLL_BACK`` seconds."""
+    if move.type != "live-migration" or not move.has_failed:
         return False
-    now = datetime.datetime.now(datetime.UTC)
-    return abs(now - parsed.replace(tzinfo=parsed.tzinfo or datetime.UTC)) < _ROLL_BACK
+    age = values.seconds_since(move.updated, now)
+    return age is not None and abs(age) < _ROLL_BACK
 
 
 #: The status of a live migration is final before nova has cleaned up its target.
-_ROLL_BACK = datetime.timedelta(seconds=60)
+_ROLL_BACK = 60
 
 
 #: Compute API microversions. 2.53 makes a hypervisor's UUID its id (from 2.88 nova asks every host

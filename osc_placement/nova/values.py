@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import dataclasses
+import datetime
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
@@ -268,3 +269,12 @@ class Migration:
 #: host restarts and cleans up, and the old name of ``completed`` for live migrations.
 _FAILED = frozenset({"failed", "error", "cancelled"})
 _OVER = _FAILED | {"completed", "done", "confirmed", "reverted"}
+
+
+def seconds_since(time: str, now: datetime.datetime) -> float | None:
+    """The seconds since a time of nova (ISO 8601, UTC); None if there is none."""
+    try:
+        parsed = datetime.datetime.fromisoformat(time)
+    except ValueError:
+        return None
+    return (now - parsed.replace(tzinfo=parsed.tzinfo or datetime.UTC)).total_seconds()

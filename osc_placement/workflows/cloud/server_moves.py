@@ -262,21 +262,10 @@ class ServerMove:
                 continue
             times = [migration.updated]
             times += [self.server.updated] if self.server.task_state else []
-            ages = [seconds_since(time, now) for time in times]
+            ages = [values.seconds_since(time, now) for time in times]
             if all(age is not None and age >= min_age for age in ages):
                 return migration
         return None
-
-
-def seconds_since(time: str, now: datetime.datetime) -> float | None:
-    """The seconds since a time of nova (ISO 8601, UTC); None if there is none."""
-    try:
-        parsed = datetime.datetime.fromisoformat(time)
-    except ValueError:
-        return None
-    if parsed.tzinfo is None:
-        parsed = parsed.replace(tzinfo=datetime.UTC)
-    return (now - parsed).total_seconds()
 
 
 def waits_for_source(migration: values.Migration) -> bool:
@@ -523,19 +512,15 @@ def _losses(
     """One loss for each host, the dearest one; a certain one comes before a doubtful one."""
     best: dict[tuple[str, str], Loss] = {}
     for loss in _every_loss(reading, server, phase, open_moves, doubtful):
-        key = (loss.host, _node_name(reading, loss))
+        # Of a host with one node also where nova does not say it.
+        node = reading.node_at(loss.host, loss.node)
+        key = (loss.host, node.hostname if node else loss.node)
         if loss.cost is Cost.NOTHING or not loss.host:
             continue
         before = best.get(key)
         if before is None or (loss.cost, loss.is_certain) > (before.cost, before.is_certain):
             best[key] = loss._replace(node=key[1])
     yield from best.values()
-
-
-def _node_name(reading: Cloud, loss: Loss) -> str:
-    """The name of the node; of a host with one node also where nova does not say it."""
-    node = reading.node_at(loss.host, loss.node)
-    return node.hostname if node else loss.node
 
 
 def _every_loss(

@@ -15,8 +15,9 @@ BARE = {
 }  # fmt: skip
 
 
-def listed(**fields: str | None) -> list[values.Migration]:
-    recorded = {"GET /v2.1/os-migrations": {"migrations": [{**BARE, **fields}]}}
+def listed(issued: str | None = None, **fields: str | None) -> list[values.Migration]:
+    login = {api.LOGIN: {"token": {"issued_at": issued}}}
+    recorded = {"GET /v2.1/os-migrations": {"migrations": [{**BARE, **fields}]}, **login}
     return servers.migrations(api.RecordedNova(recorded, "nova.json"))
 
 
@@ -30,6 +31,7 @@ def test_a_migration_with_the_uuid_of_its_server_is_named() -> None:
         listed(uuid=UUID, instance_uuid=UUID)
 
 
+@pytest.mark.parametrize("days", [0, 1])
 @pytest.mark.parametrize(
     ("kind", "status", "age", "is_over"),
     [
@@ -45,12 +47,15 @@ def test_a_migration_with_the_uuid_of_its_server_is_named() -> None:
     ],
 )
 def test_a_live_migration_that_failed_just_now_is_not_over(
-    kind: str, status: str, age: int | None, is_over: bool
+    kind: str, status: str, age: int | None, is_over: bool, days: int
 ) -> None:
-    """Nova cleans up its target after it has set the status."""
-    time = datetime.datetime.now(datetime.UTC) - datetime.timedelta(seconds=age or 0)
+    """Nova cleans up its target after it has set the status: by its clock, not by this machine's.
+
+    A recording that was made ``days`` ago has the cloud of then.
+    """
+    now = datetime.datetime.now(datetime.UTC) - datetime.timedelta(days)
+    time = now - datetime.timedelta(seconds=age or 0)
     updated = "yesterday" if age is None else time.replace(tzinfo=None).isoformat()
-    (migration,) = listed(
-        uuid=UUID, instance_uuid=OTHER, migration_type=kind, status=status, updated_at=updated
-    )
+    named = {"uuid": UUID, "instance_uuid": OTHER, "migration_type": kind}
+    (migration,) = listed(now.isoformat(), **named, status=status, updated_at=updated)
     assert migration.is_over is is_over

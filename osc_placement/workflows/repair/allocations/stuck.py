@@ -77,7 +77,7 @@ def _finding(
 ) -> AllocationFinding:
     ends = (node.host for node in snapshot.claimed_by(server.uuid))
     target = stuck.dest_host or next((host for host in ends if host != stuck.source_host), None)
-    age = server_moves.seconds_since(stuck.updated, context.now)
+    age = values.seconds_since(stuck.updated, context.now)
     # Nova may show no time.
     since = "" if age is None else f" for {int(age // 60)} min"
     why, first = _why_and_first(server, stuck)

@@ -282,7 +282,7 @@ def test_a_migration_without_times_is_never_stuck() -> None:
     reading = View("live-migration", step).reading(updated_at=None)
     move = server_moves.move_of(reading, reading.servers[SERVER])
     assert move.stuck(NOW, min_age=60) is None
-    assert server_moves.seconds_since(move.since, NOW) is None
+    assert values.seconds_since(move.since, NOW) is None
 
 
 def test_a_migration_without_hosts_counts_on_novas_host_and_anywhere() -> None:
