@@ -133,8 +133,7 @@ def is_up(case: Case) -> bool:
     """Whether nova-compute of the source reports to nova. Errors: NotKnown."""
     if case.compute.hosts is None:
         raise NotKnown("; ".join(case.compute.not_checked))
-    service = case.compute.service_of(case.source)
-    return service is not None and service.is_reachable and service.is_up
+    return case.compute.runs(case.source)
 
 
 def _tpm(case: Case, _: Host, release: int) -> str:
@@ -279,6 +278,8 @@ def _smaller_disk(case: Case, _: Host, __: int) -> str:
     if server is None or server.flavor is None or case.spec.from_volume:
         return ""
     now, new = server.flavor.disk, case.spec.flavor.disk
+    if new < now and case.spec.why_local_disk:
+        raise NotKnown(f"whether its root disk is a volume: {case.spec.why_local_disk}")
     return f"its root disk would shrink from {now} to {new} GB" if new < now else ""
 
 

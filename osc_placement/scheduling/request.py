@@ -71,8 +71,9 @@ class ServerSpec:
     ``image`` are the image's properties, such as ``hw_disk_bus``; None if they are unknown:
     ``why_no_image`` says why. ``disk_format`` is the image's; ``why_no_format`` says why it is not
     known; ``profile`` are the groups of the flavor's device profile, ``why_no_profile`` why they
-    are not known. ``names_zone``: the operator names the zone of a move. ``name`` names the flavor
-    in messages; ``flavor_name`` is its name, None if it is not known. ``uuid`` is set for an
+    are not known. ``why_local_disk``: why it is not known whether the root disk is a volume; it
+    counts as local. ``names_zone``: the operator names the zone of a move. ``name`` names the
+    flavor in messages; ``flavor_name`` is its name, None if it is not known. ``uuid`` is set for an
     existing server.
     """
 
@@ -91,6 +92,7 @@ class ServerSpec:
     why_no_format: str = ""
     profile: device_profiles.Groups | None = None
     why_no_profile: str = ""
+    why_local_disk: str = ""
     names_zone: bool = False
 
 
@@ -341,6 +343,8 @@ class _Builder:
         if server.image is None and self._image:
             texts = (f"{key}={value}" for key, value in self._image.items())
             self._assumed.append(f"the image has {', '.join(texts)} for encrypted memory")
+        if server.why_local_disk and server.flavor.disk:
+            self._assumed.append(f"the root disk is local, and no volume: {server.why_local_disk}")
         request = flavors.request_of(
             server.flavor,
             self._image,

@@ -71,13 +71,12 @@ class ServerHosts:
     def is_up(self, root_uuid: str) -> bool:
         """Whether nova-compute of a root provider runs, enabled or not: nova can move servers."""
         node = self._node.get(root_uuid)
-        service = self._service.get(node.host) if node else None
-        return (
-            service is not None
-            and service.is_reachable
-            and service.is_up
-            and not service.is_forced_down
-        )
+        return node is not None and self.runs(node.host)
+
+    def runs(self, host: str) -> bool:
+        """Whether nova-compute of a host reports to nova, and is not forced down."""
+        service = self._service.get(host)
+        return service is not None and service.is_reachable and service.is_up
 
     def all_have(self, owners: Collection[str]) -> bool:
         """Whether the nodes of all services that nova counts are among these providers.

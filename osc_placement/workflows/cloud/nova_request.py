@@ -281,8 +281,7 @@ def existing_spec(
     ports = neutron_api.ports_of(services.neutron(), [server.uuid], with_request=False)
     with_format = options.scheduler.query_placement_for_image_type_support
     spec = dataclasses.replace(
-        spec_of(server, ports, facts, with_format=with_format),
-        from_volume=_from_volume(services, server),
+        _with_root_disk(services, server, spec_of(server, ports, facts, with_format=with_format)),
         availability_zone=options.availability_zone or server.pinned_zone,
         names_zone=bool(options.availability_zone),
     )
@@ -333,8 +332,15 @@ def spec_of(
     )
 
 
-def _from_volume(services: RequestServices, server: values.Server) -> bool:
+def _with_root_disk(
+    services: RequestServices, server: values.Server, spec: request.ServerSpec
+) -> request.ServerSpec:
     """Whether the root disk is a volume. Requests: one to nova with an image and volumes."""
     if server.from_volume or not server.has_volumes:
-        return server.from_volume
-    return servers.root_is_volume(services.nova, server)
+        return spec
+    try:
+        from_volume = servers.root_is_volume(services.nova, server)
+    except NotKnown as error:
+        # A snapshot has no attachments: there are as many requests for them as servers.
+        return dataclasses.replace(spec, why_local_disk=str(error))
+    return dataclasses.replace(spec, from_volume=from_volume)

@@ -49,9 +49,7 @@ def choose(case: Case, ways: Sequence[Way], *, source_fails: bool = False) -> Ch
 
 def ways_off(case: Case) -> Sequence[Way]:
     """The ways off the host of a server: it is dead if its nova-compute is not up."""
-    service = case.compute.service_of(case.source)
-    is_up = service is not None and service.is_reachable and service.is_up
-    return OFF_A_HOST if is_up else OFF_A_DEAD_HOST
+    return OFF_A_HOST if case.compute.runs(case.source) else OFF_A_DEAD_HOST
 
 
 @dataclasses.dataclass(frozen=True, slots=True)

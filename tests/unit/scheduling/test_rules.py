@@ -179,7 +179,11 @@ ROWS: Mapping[str, Row] = {
         ask(Way.RESIZE, spec={"flavor_name": "old"}), ask(Way.RESIZE)
     ),
     "FlavorNotFound": Row(ask(Way.RESIZE, is_disabled=True), ask(Way.RESIZE)),
-    "CannotResizeDisk": Row(ask(Way.RESIZE, spec={"flavor": Flavor(1, 1, 5)}), ask(Way.RESIZE)),
+    "CannotResizeDisk": Row(
+        ask(Way.RESIZE, spec={"flavor": Flavor(1, 1, 5)}),
+        ask(Way.RESIZE, spec={"why_local_disk": "not recorded"}),
+        ask(Way.RESIZE, spec={"flavor": Flavor(1, 1, 5), "why_local_disk": "not recorded"}),
+    ),
     "OperationNotSupportedForVTPM: secret": Row(
         ask(Way.RESIZE, specs={**TPM, SECRET: "deployment"}, old=TPM),
         ask(Way.RESIZE, specs=TPM, old=TPM),

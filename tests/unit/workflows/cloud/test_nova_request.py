@@ -34,12 +34,13 @@ class Glance:
         raise flavors.GlanceRefused(self._status, "no", url=path)
 
 
-def recorded(image: Any = None) -> api.RecordedNova:
-    """Nova with a server, from an image unless another value is given."""
+def recorded(image: Any = None, *volumes: str) -> api.RecordedNova:
+    """Nova with a server, from an image unless another value is given, and with these volumes."""
     size = {"vcpus": 2, "ram": 16, "disk": 10, "flavor": "small"}
     place = {"host": "h", "node": "h", "image": {"id": IMAGE} if image is None else image}
     server = kit.server(SERVER, name="web", project="p", user="u", **size, **place)
     del server["pinned_availability_zone"]
+    server["os-extended-volumes:volumes_attached"] = [{"id": name} for name in volumes]
     answers = {
         **kit.answers(aggregates=[]),
         f"GET /v2.1/servers/detail?uuid={SERVER}": {"servers": [server]},
@@ -80,11 +81,19 @@ def test_a_server_without_its_image_has_a_request_with_doubts(status: int, unkno
         assert any(text.startswith(unknown) for text in single.caveats.doubts)
 
 
-def test_a_server_that_was_booted_from_a_volume_requests_no_root_disk() -> None:
-    services = opened(recorded(image=""))
+@pytest.mark.parametrize(
+    ("image", "volumes", "disk", "is_assumed"),
+    [("", (), 0, False), ("", ("v",), 0, False), (None, (), 10, False), (None, ("v",), 10, True)],
+)
+def test_a_root_disk_is_requested_unless_it_is_a_volume(
+    image: Any, volumes: tuple[str, ...], disk: int, is_assumed: bool
+) -> None:
+    """A recording has no attachments: beside an image, any volume may be the root disk."""
+    services = opened(recorded(image, *volumes))
     case = cases.read(services, nova_request.RequestOptions(server=SERVER), ServerHosts())
     for single in case.requests:
-        assert single.query.groups[0].resources == {"VCPU": 2, "MEMORY_MB": 16}
+        assert single.query.groups[0].resources.get("DISK_GB", 0) == disk
+        assert any("root disk is local" in it for it in single.caveats.assumed) is is_assumed
 
 
 def test_servers_whose_ports_request_nothing_share_one_request() -> None:
