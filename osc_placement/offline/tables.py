@@ -95,7 +95,7 @@ class PlacementTables:
 
 
 class OfflineReading:
-    """The state of one moment. Statements: eight, two of them for names.
+    """The state of one moment. Statements: nine, three of them for names.
 
     Allocations without a row of their consumer are left out, as by the API.
     """
@@ -124,7 +124,7 @@ class OfflineReading:
         The keys are ``uuid``, ``name``, ``generation``, ``root_uuid``, ``parent_uuid``;
         ``inventories`` (``{class: {field: value}}``), ``traits``, ``aggregates``; and
         ``modified``: when its inventories, or without any the provider, were changed, in whole
-        seconds since the epoch; None if no row says it. Statements: four.
+        seconds since the epoch; None if no row says it. Statements: five.
         """
         item = self._tables["resource_providers"]
         rows = self._rows(
@@ -140,7 +140,8 @@ class OfflineReading:
             inventories.setdefault(owner, {})[self._classes[row.resource_class_id]] = fields
             changed[owner] = max(changed.get(owner, 0.0), _modified(row))
         traits = self._lists("resource_provider_traits", "trait_id", self._traits)
-        aggregates = self._aggregates()
+        groups = self._names("placement_aggregates", "uuid")
+        aggregates = self._lists("resource_provider_aggregates", "aggregate_id", groups)
         for row in providers:
             yield {
                 "uuid": row.uuid,
@@ -188,32 +189,21 @@ class OfflineReading:
         for row in self._rows(query):
             yield row[0], row[1], row[2], row[3], row[4]
 
-    def _aggregates(self) -> dict[int, list[str]]:
-        member, group = (
-            self._tables["resource_provider_aggregates"],
-            self._tables["placement_aggregates"],
-        )
-        query = sqlalchemy.select(member.c.resource_provider_id, group.c.uuid)
-        lists: dict[int, list[str]] = {}
-        for owner, uuid in self._rows(query.join(group, group.c.id == member.c.aggregate_id)):
-            lists.setdefault(owner, []).append(uuid)
-        return lists
-
     def _lists(self, table: str, column: str, names: Mapping[int, str]) -> dict[int, list[str]]:
         item = self._tables[table]
         lists: dict[int, list[str]] = {}
         for owner, key in self._rows(
             sqlalchemy.select(item.c.resource_provider_id, item.c[column])
         ):
-            lists.setdefault(owner, []).append(names[key])
+            # No constraint of the tables keeps a membership from outliving its aggregate.
+            if key in names:
+                lists.setdefault(owner, []).append(names[key])
         return lists
 
-    def _names(self, table: str) -> dict[int, str]:
+    def _names(self, table: str, column: str = "name") -> dict[int, str]:
         item = self._tables[table]
-        return {
-            row.id: row.name
-            for row in self._rows(sqlalchemy.select(item.c.id, item.c.name).order_by(item.c.id))
-        }
+        query = sqlalchemy.select(item.c.id, item.c[column]).order_by(item.c.id)
+        return {row[0]: row[1] for row in self._rows(query)}
 
     def _columns(self, table: str) -> list[sqlalchemy.Column[Any]]:
         return [self._tables[table].c[name] for name in _COLUMNS[table]]

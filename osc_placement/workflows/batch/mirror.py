@@ -12,7 +12,7 @@ import collections
 import dataclasses
 import logging
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any
 
 from osc_placement import errors
 from osc_placement.client import api, lookup
@@ -297,11 +297,8 @@ def plan_mirror(
     return plan.ObservedPlan(planned)
 
 
-class MirrorReading(NamedTuple):
-    """What ``decide_mirror`` needs."""
-
-    snapshot: Cloud
-    request: MirrorRequest
+#: What ``decide_mirror`` needs.
+MirrorReading = tuple[Cloud, MirrorRequest]
 
 
 def read_cloud(
@@ -315,7 +312,7 @@ def read_cloud(
     snapshot = source.read(client, nova, context, with_aggregates=True)
     resolved = _resolve(snapshot, request)
     _read_members(nova, snapshot, resolved)
-    return MirrorReading(snapshot, resolved)
+    return snapshot, resolved
 
 
 def _read_members(nova: nova_api.Nova, cloud: Cloud, request: MirrorRequest) -> None:

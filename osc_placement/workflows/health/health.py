@@ -279,10 +279,9 @@ def _short(name: str) -> str:
 
 
 def _host_aggregates(services: HealthServices, context: ReadContext) -> Area:
-    reading = mirror.read_cloud(
-        services.client, services.require_nova(), mirror.MirrorRequest(), context
-    )
-    planned = mirror.decide_mirror(reading.snapshot, reading.request)
+    nova, everything = services.require_nova(), mirror.MirrorRequest()
+    snapshot, resolved = mirror.read_cloud(services.client, nova, everything, context)
+    planned = mirror.decide_mirror(snapshot, resolved)
     command = "placement aggregate mirror"
     missing_members = [
         _about(MISSING_MEMBER, item.subject, command, item.reason) for item in planned.changes
@@ -293,7 +292,7 @@ def _host_aggregates(services: HealthServices, context: ReadContext) -> Area:
         if mirror.is_stale(item)
     ]
     refused, unread = _refused(MISSING_MEMBER, planned, command)
-    count = len(reading.snapshot.aggregates)
+    count = len(snapshot.aggregates)
     return Area(
         "host-aggregates",
         [*missing_members, *refused, *extra],

@@ -157,9 +157,9 @@ class UpgradeReader:
 
     def pairs(self, workloads: Sequence[upgrade_requests.Workload]) -> list[CasePair]:
         """The cases of both releases."""
-        aggregates = self.mirrored.snapshot.aggregates
+        mirrored, _ = self.mirrored
         return upgrade_requests.pairs(
-            workloads, self.facts, self._running, aggregates, self.upgrade
+            workloads, self.facts, self._running, mirrored.aggregates, self.upgrade
         )
 
     @functools.cached_property
@@ -286,11 +286,11 @@ def _encryption(it: UpgradeReader) -> Outcome:
 
 
 def _host_aggregates(reader: UpgradeReader) -> Outcome:
-    read = reader.mirrored
-    planned = mirror.decide_mirror(read.snapshot, read.request)
+    mirrored, resolved = reader.mirrored
+    planned = mirror.decide_mirror(mirrored, resolved)
     refused = (item for item in planned.skipped if item.refused)
     missing: list[change.Change[Any] | change.Skipped] = [*planned.changes, *refused]
-    return checks.host_aggregates(missing, len(read.snapshot.aggregates))
+    return checks.host_aggregates(missing, len(mirrored.aggregates))
 
 
 def _sev_es(it: UpgradeReader) -> Outcome:

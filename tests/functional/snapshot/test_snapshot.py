@@ -14,6 +14,8 @@ from tests.support.reshape import cloud_builder
 
 CLOUD = "cloud.sqlite"
 ON_FILE = ["--os-placement-database", CLOUD]
+HOST = "cmp-0001.lab.example.org"
+AMEND = ("resource provider inventory amend", "--resource", "VCPU:allocation_ratio=3", HOST)
 
 
 def plain(target: targets.Target) -> dict[str, Any]:
@@ -57,13 +59,11 @@ def test_the_cloud_equals_its_snapshot_until_it_changes(
     assert (outcome.code, json.loads(outcome.stdout)) == (0, [])
     assert "The states are equal" in outcome.stderr
 
-    host = "cmp-0001.lab.example.org"
-    amend = ("--resource", "VCPU:allocation_ratio=3", host)
-    openstack.do("resource provider inventory amend", *amend)
+    openstack.do(*AMEND)
     outcome = openstack.run("placement snapshot diff", CLOUD, "live", "-f", "json")
     (row,) = json.loads(outcome.stdout)
     assert outcome.code == 3
-    assert (row["kind"], row["name"], row["change"]) == ("provider", host, "changed")
+    assert (row["kind"], row["name"], row["change"]) == ("provider", HOST, "changed")
     assert row["after"] == {"VCPU:allocation_ratio": 3.0}
     shown = openstack.run("placement snapshot diff", CLOUD, "live", "-f", "table")
     assert "VCPU:allocation_ratio=3.0" in shown.stdout
@@ -72,10 +72,6 @@ def test_the_cloud_equals_its_snapshot_until_it_changes(
     openstack.do("placement snapshot save", CLOUD)
     assert openstack.run("placement snapshot diff", "live", CLOUD).code == 0
     assert saved() == plain(sample)
-
-
-HOST = "cmp-0001.lab.example.org"
-AMEND = ("resource provider inventory amend", "--resource", "VCPU:allocation_ratio=3", HOST)
 
 
 def ratio(target: targets.Target) -> float:

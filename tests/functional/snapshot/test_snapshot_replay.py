@@ -84,17 +84,15 @@ def test_two_snapshots_are_compared(openstack: shell.OpenStack, sample: targets.
     vgpu = "resource provider inventory amend --all --resource VGPU:reserved=8"
     openstack.do(vgpu, "--allow", "over-capacity")
     openstack("placement snapshot save", "later.sqlite")
-    outcome = openstack.run(
-        *("placement query replay", CLOUD, "later.sqlite", "--queries", "queries.txt"),
-        *("-f", "json"),
-    )
+    replay = ("placement query replay", CLOUD, "later.sqlite", "--queries")
+    outcome = openstack.run(*replay, "queries.txt", "-f", "json")
     (row,) = rows(outcome)
     assert outcome.code == 3
     assert (row["query"], row["after"], row["lost_percent"]) == ("resources=VGPU:1", 0, 100.0)
     counts = f"Distinct queries: {len(QUERIES)}. Lost all candidates: 1. Lost more than 0 %: 0."
     assert f"{counts} Lines without a query: 0" in outcome.stderr
     pathlib.Path("refused.txt").write_text("resources=CUSTOM_UNKNOWN:1\n")
-    refused = openstack.run("placement query replay --queries refused.txt", CLOUD, "later.sqlite")
+    refused = openstack.run(*replay, "refused.txt")
     assert (refused.code, "Refused before, and not compared: 1" in refused.stderr) == (4, True)
 
 

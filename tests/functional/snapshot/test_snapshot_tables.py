@@ -107,7 +107,7 @@ def test_the_file_is_the_same_as_over_the_api(
     assert lines(CLOUD) == lines("api.sqlite")
 
 
-def test_the_command_reads_eight_selects_and_no_request(
+def test_the_command_reads_nine_selects_and_no_request(
     openstack: shell.OpenStack, target: targets.OfflinePlacement, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     target.load("12-hosts")
@@ -128,7 +128,7 @@ def test_the_command_reads_eight_selects_and_no_request(
         other.execute(sqlalchemy.text("UPDATE resource_providers SET created_at = NULL"))
     monkeypatch.setattr(tables.OfflineReading, "_rows", count)
     saved(target, "counted.sqlite")
-    assert len(statements) == 8
+    assert len(statements) == 9
 
 
 def test_the_use_by_a_service_is_no_reason_to_warn(
@@ -151,11 +151,12 @@ def between(monkeypatch: pytest.MonkeyPatch, action: Callable[[], None]) -> None
     monkeypatch.setattr(tables.OfflineReading, "allocations", wait)
 
 
-def step(connection: sqlalchemy.Connection) -> None:
-    """A commit that a reading has as a whole: all generations rise, all amounts move."""
-    for table in ("resource_providers", "consumers"):
-        connection.execute(sqlalchemy.text(f"UPDATE {table} SET generation = generation + 1"))
-    connection.execute(sqlalchemy.text("UPDATE allocations SET used = used + 1"))
+def write(target: targets.OfflinePlacement, generation: str, used: str) -> None:
+    """A commit that a reading has as a whole: all generations and all amounts."""
+    with written(target) as connection:
+        for table in ("resource_providers", "consumers"):
+            connection.execute(sqlalchemy.text(f"UPDATE {table} SET generation = {generation}"))
+        connection.execute(sqlalchemy.text(f"UPDATE allocations SET used = {used}"))
 
 
 def steps_of(path: str) -> set[tuple[str, int]]:
@@ -174,28 +175,12 @@ def steps_of(path: str) -> set[tuple[str, int]]:
     return {*generations, *amounts}
 
 
-def level(target: targets.OfflinePlacement) -> None:
-    """The sample cloud with the generation and the amount 1 everywhere."""
-    target.load("12-hosts")
-    with written(target) as connection:
-        for table, column in (
-            ("resource_providers", "generation"),
-            ("consumers", "generation"),
-            ("allocations", "used"),
-        ):
-            connection.execute(sqlalchemy.text(f"UPDATE {table} SET {column} = 1"))
-
-
 def test_a_commit_during_the_save_is_not_in_the_file(
     openstack: shell.OpenStack, target: targets.OfflinePlacement, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    level(target)
-
-    def write() -> None:
-        with written(target) as connection:
-            step(connection)
-
-    writer = threading.Thread(target=write)
+    target.load("12-hosts")
+    write(target, "1", "1")
+    writer = threading.Thread(target=write, args=(target, "generation + 1", "used + 1"))
 
     def commit() -> None:
         writer.start()
