@@ -15,7 +15,7 @@ from osc_placement.model.name import counted
 from osc_placement.nova import values
 from osc_placement.scheduling.answer import NotKnown
 from osc_placement.scheduling.case import Case, GroupMembers
-from osc_placement.scheduling.rule import Check, Host, Rule, Stage
+from osc_placement.scheduling.rule import Host, Rule, Stage
 
 #: The scope of the extra specs that only the first filter compares.
 AGGREGATE_SCOPE = "aggregate_instance_extra_specs"
@@ -280,49 +280,31 @@ def isolated(case: Case, host: Host, _: int) -> str:
     return ""
 
 
-def _filter(
-    name: str,
-    check: Check,
-    *,
-    is_default: bool = False,
-    is_always: bool = False,
-    by_host: bool = False,
-) -> Rule:
-    return Rule(
-        name,
-        Stage.FILTER,
-        check,
-        is_default=is_default,
-        is_always=is_always,
-        by_host=by_host,
-    )
-
-
 #: The filters, in the order in which they are shown.
 FILTER_RULES: tuple[Rule, ...] = (
-    _filter(COMPUTE, compute, is_default=True, by_host=True),
-    _filter("AggregateInstanceExtraSpecsFilter", extra_specs),
-    _filter("AggregateImagePropertiesIsolation", image_properties),
-    _filter("AggregateMultiTenancyIsolation", tenants),
-    _filter("AggregateTypeAffinityFilter", flavor_names),
-    _filter("AggregateNumInstancesFilter", aggregate_number, by_host=True),
-    _filter("NumInstancesFilter", number, by_host=True),
-    _filter("ServerGroupAntiAffinityFilter", anti_affinity, is_default=True, by_host=True),
-    _filter("ServerGroupAffinityFilter", affinity, is_default=True, by_host=True),
-    _filter("ComputeCapabilitiesFilter", capabilities, is_default=True),
-    _filter("ImagePropertiesFilter", image, is_default=True),
-    _filter("NUMATopologyFilter", numa, is_always=True),
-    _filter("PciPassthroughFilter", pci, is_always=True),
-    _filter("AggregateIoOpsFilter", aggregate_operations),
+    Rule(COMPUTE, Stage.FILTER, compute, by_host=True),
+    Rule("AggregateInstanceExtraSpecsFilter", Stage.FILTER, extra_specs),
+    Rule("AggregateImagePropertiesIsolation", Stage.FILTER, image_properties),
+    Rule("AggregateMultiTenancyIsolation", Stage.FILTER, tenants),
+    Rule("AggregateTypeAffinityFilter", Stage.FILTER, flavor_names),
+    Rule("AggregateNumInstancesFilter", Stage.FILTER, aggregate_number, by_host=True),
+    Rule("NumInstancesFilter", Stage.FILTER, number, by_host=True),
+    Rule("ServerGroupAntiAffinityFilter", Stage.FILTER, anti_affinity, by_host=True),
+    Rule("ServerGroupAffinityFilter", Stage.FILTER, affinity, by_host=True),
+    Rule("ComputeCapabilitiesFilter", Stage.FILTER, capabilities),
+    Rule("ImagePropertiesFilter", Stage.FILTER, image),
+    Rule("NUMATopologyFilter", Stage.FILTER, numa, is_always=True),
+    Rule("PciPassthroughFilter", Stage.FILTER, pci, is_always=True),
+    Rule("AggregateIoOpsFilter", Stage.FILTER, aggregate_operations),
     # Nova 27 has this filter beside the request filter.
-    _filter("AvailabilityZoneFilter", zone),
+    Rule("AvailabilityZoneFilter", Stage.FILTER, zone),
 )
 
 #: Filters that nova.conf must enable, and that say nothing before it does.
 CONFIGURED_RULES: tuple[Rule, ...] = (
-    _filter("IoOpsFilter", operations),
-    _filter("IsolatedHostsFilter", isolated, by_host=True),
-    _filter("MetricsFilter", metrics),
+    Rule("IoOpsFilter", Stage.FILTER, operations),
+    Rule("IsolatedHostsFilter", Stage.FILTER, isolated, by_host=True),
+    Rule("MetricsFilter", Stage.FILTER, metrics),
 )
 
 #: The filters that read the scheduler hints of a server.

@@ -80,9 +80,9 @@ class Rule:
     """A rule of nova from the release ``since`` to ``until``, for some ways.
 
     ``name`` is nova's: of a filter, or of the error of its API. The docstring of ``check`` says
-    what is refused. ``is_default`` is False for a filter that only nova.conf enables;
-    ``is_always``: nova-compute checks the same when it claims, so that no nova.conf switches it
-    off. ``by_host``: it compares more than the aggregates and the hypervisor of a host.
+    what is refused. ``is_always``: nova-compute checks the same when it claims, so that no
+    nova.conf switches it off. ``by_host``: it compares more than the aggregates and the hypervisor
+    of a host.
     """
 
     name: str
@@ -91,7 +91,6 @@ class Rule:
     ways: frozenset[Way] = SCHEDULED
     since: int = traits.RELEASES[0]
     until: int = traits.RELEASES[-1]
-    is_default: bool = True
     is_always: bool = False
     by_host: bool = False
 

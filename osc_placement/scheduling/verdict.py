@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from osc_placement.model.name import and_more
 from osc_placement.nova import values
-from osc_placement.scheduling import filters
+from osc_placement.scheduling import filters, nova_options
 from osc_placement.scheduling.answer import Answer, Caveats, NotKnown, Verdict
 from osc_placement.scheduling.api_rules import API_RULES, TARGET_RULES
 from osc_placement.scheduling.case import Case
@@ -186,7 +186,7 @@ def enabled(case: Case) -> Iterator[tuple[Rule, bool | None]]:
     names = case.options.enabled_filters
     if names is None:
         for rule in filters.FILTER_RULES[1:]:
-            yield rule, True if rule.is_default or rule.is_always else None
+            yield rule, rule.is_always or rule.name in nova_options.DEFAULT_FILTERS or None
         return
     by_name = {rule.name: rule for rule in (*filters.FILTER_RULES, *filters.CONFIGURED_RULES)}
     for name in dict.fromkeys(names):

@@ -20,6 +20,7 @@ from osc_placement.plan import plan
 from osc_placement.plan.kinds import registry
 from osc_placement.scheduling import request, traits, verdict
 from osc_placement.scheduling.case import SCHEDULED, Way
+from osc_placement.scheduling.nova_options import DEFAULT_FILTERS
 from osc_placement.scheduling.rule import Rule, Stage
 from tests.support import commands, guide
 
@@ -132,6 +133,8 @@ def client_methods() -> str:
 
 def nova_rules() -> str:
     """CSV: the rules of nova that decide about a server and a host."""
+    of_filters = [rule for rule in verdict.RULES if rule.stage is Stage.FILTER]
+    off = {rule.name for rule in of_filters if not rule.is_always}.difference(DEFAULT_FILTERS)
     rows = [
         (
             f"``{rule.name}``",
@@ -139,7 +142,7 @@ def nova_rules() -> str:
             " ".join((rule.check.__doc__ or "").split()).removesuffix("."),
             _ways(rule),
             _releases(rule.since, rule.until),
-            "always" if rule.is_default or rule.is_always else "if nova.conf enables it",
+            "if nova.conf enables it" if rule.name in off else "always",
         )
         for rule in verdict.RULES
     ]
