@@ -144,7 +144,7 @@ class Problem:
         """``{resource class: the slots that some option of a request uses}``"""
         by_class: dict[str, list[Slot]] = {name: [] for name in self.needed}
         for slot in sorted(
-            slots_of(option for request in self.alike for option in self.options[request])
+            slots_of(option for kind in self.alike for option in self.options[kind])
         ):
             by_class.setdefault(slot[1], []).append(slot)
         return by_class
@@ -153,9 +153,6 @@ class Problem:
         """``{resource class: amount}`` that a request needs at least; empty if it has no option."""
         return least_totals(self.options[request])
 
-    def _every_option(self) -> Iterator[Option]:
-        return (option for request in self.alike for option in self.options[request])
-
     def owner(self, name: str) -> Hashable:
         """The owner of a request; None if its amounts count alone."""
         return self.owners.get(self.requests[name])
@@ -163,7 +160,7 @@ class Problem:
     @functools.cached_property
     def lacking(self) -> tuple[str, int, int] | None:
         """A class whose sum cannot fit: ``(class, what is needed, what can be used)``."""
-        unit_of = units(option.amounts for option in self._every_option())
+        unit_of = units(option.amounts for kind in self.alike for option in self.options[kind])
         for name, needed in self.needed.items():
             unit = unit_of[name]
             usable = sum(max(self.free[slot], 0) // unit * unit for slot in self.slots[name])

@@ -6,7 +6,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import itertools
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from osc_placement import errors
@@ -225,7 +225,10 @@ openstack placement capacity show --flavor m1.large \\
         return client, counted
 
     def _read_flavors(self, parsed_args: argparse.Namespace, compute: ServerHosts) -> None:
-        """Read nova's requests; a flavor may have several, of different releases of nova."""
+        """Read nova's requests; a flavor may have several, of different releases of nova.
+
+        Errors: InvalidInput without any flavor that can be counted.
+        """
         from osc_placement.workflows.cloud import cases
 
         opened = nova_request.opened(self)
@@ -239,11 +242,7 @@ openstack placement capacity show --flavor m1.large \\
                 title = f"{flavor} ({server.title})" if len(case.requests) > 1 else flavor
                 self._requests[title] = server
                 self._cases[title] = dataclasses.replace(case, releases=server.releases)
-        self._require_any(self._requests)
-
-    def _require_any(self, counted: Collection[str]) -> None:
-        """Refuse a command line without any flavor that can be counted. Errors: InvalidInput."""
-        if self._refused and not counted:
+        if self._refused and not self._requests:
             raise errors.InvalidInput(list(self._refused.values()))
 
 

@@ -39,14 +39,8 @@ def test_without_some_trees_only_the_others_count(seed: int) -> None:
     if not any(request_group.resources for request_group in request.groups):
         return
     capacity = count.Counter(base, ((request,),), left_out).count(set(roots) - left_out)
-    expected = brute_force.most(
-        base,
-        request,
-        lambda allocation_candidate: left_out.isdisjoint(
-            base.providers[uuid].root_uuid for uuid in allocation_candidate.allocations
-        ),
-    )
-    assert capacity.count.least == expected
+    others = brute_force.without_trees(base, left_out)
+    assert capacity.count.least == brute_force.most(base, request, others)
 
 
 @pytest.mark.seeds(30, long=600)

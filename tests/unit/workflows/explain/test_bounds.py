@@ -33,10 +33,9 @@ FIXED = 60
 def mixed(number: int) -> state.CloudState:
     """Hosts: with a shared disk, with children, without free memory, with a small or odd unit."""
     hosts = number - 1
-    kinds = [_plain, _with_children, _without_memory, _small]
     providers = [clouds.provider(SHARED, traits=clouds.SHARES, aggregates=AGGREGATE, DISK_GB=9999)]
     for at in range(1, hosts):
-        providers += kinds[at % 4](at)
+        providers += _host(at)
     # A fixed number of them is read alone.
     odd = inventory.Inventory(16, min_unit=2, step_size=2)
     providers += [clouds.provider(NAME.format(hosts), VCPU=odd, MEMORY_MB=128)]
@@ -44,25 +43,19 @@ def mixed(number: int) -> state.CloudState:
     return brute_force.claim(clouds.cloud(*providers), NAME.format(9999), used)
 
 
-def _plain(at: int) -> Iterator[Any]:
-    yield clouds.provider(NAME.format(at), aggregates=AGGREGATE, VCPU=8, MEMORY_MB=128)
-
-
-def _with_children(at: int) -> Iterator[Any]:
-    yield clouds.provider(NAME.format(at), MEMORY_MB=128)
-    for child in range(2):
-        uuid = f"{child + 1:08}-0000-4000-8000-{at:012}"
-        yield clouds.provider(uuid, NAME.format(at), VCPU=4, VGPU=1)
-
-
-def _without_memory(at: int) -> Iterator[Any]:
-    yield clouds.provider(NAME.format(at), VCPU=8, MEMORY_MB=128)
-
-
-def _small(at: int) -> Iterator[Any]:
-    yield clouds.provider(
-        NAME.format(at), VCPU=inventory.Inventory(16, max_unit=6), MEMORY_MB=128, DISK_GB=10
-    )
+def _host(at: int) -> Iterator[Any]:
+    """A host of one of four kinds; one kind is in the aggregate of the shared disk."""
+    name, kind = NAME.format(at), at % 4
+    if kind == 1:
+        yield clouds.provider(name, MEMORY_MB=128)
+        for child in range(2):
+            yield clouds.provider(f"{child + 1:08}-0000-4000-8000-{at:012}", name, VCPU=4, VGPU=1)
+    elif kind == 3:
+        small = inventory.Inventory(16, max_unit=6)
+        yield clouds.provider(name, VCPU=small, MEMORY_MB=128, DISK_GB=10)
+    else:
+        near = "" if kind else AGGREGATE
+        yield clouds.provider(name, aggregates=near, VCPU=8, MEMORY_MB=128)
 
 
 def asked(**amounts: int) -> explain.ExplainedQuery:

@@ -195,25 +195,15 @@ def test_units_that_refuse_a_flavor_are_not_called_full(
 
 def drawn_flavors(draw: random.Random) -> dict[str, Mapping[str, str]]:
     """Flavors with amounts and traits that random clouds have."""
-    return {
-        f"f{number}": {
-            "resources:MEMORY_MB": "0",
-            **{
-                f"resources:{name}": str(draw.randint(1, 4))
-                for name in draw.sample(("VCPU", "DISK_GB", "CUSTOM_X"), draw.randint(1, 2))
-            },
-            **(
-                {
-                    f"trait:{draw.choice(random_queries.TRAITS)}": draw.choice(
-                        ("required", "forbidden")
-                    )
-                }
-                if draw.random() < 0.5
-                else {}
-            ),
-        }
-        for number in range(6)
-    }
+    drawn = {}
+    for number in range(6):
+        names = draw.sample(("VCPU", "DISK_GB", "CUSTOM_X"), draw.randint(1, 2))
+        specs = {f"resources:{name}": str(draw.randint(1, 4)) for name in names}
+        if draw.random() < 0.5:
+            trait = draw.choice(random_queries.TRAITS)
+            specs[f"trait:{trait}"] = draw.choice(("required", "forbidden"))
+        drawn[f"f{number}"] = {"resources:MEMORY_MB": "0", **specs}
+    return drawn
 
 
 @pytest.mark.seeds(10, long=500)
