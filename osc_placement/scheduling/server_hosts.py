@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from osc_placement.nova import values
 
@@ -29,6 +30,7 @@ class ServerHosts:
         self._node = {node.uuid: node for node in hosts.nodes}
         self._service = {service.host: service for service in hosts.compute_services}
         self._of_host = hosts.of_host()
+        self._added: Mapping[str, str] = {}
         self._unreachable = hosts.unreachable
 
     @property
@@ -38,7 +40,7 @@ class ServerHosts:
 
     def why_not(self, root_uuid: str) -> str:
         """Why a root provider cannot take a server; empty if it can, or if nova was not read."""
-        if self.hosts is None:
+        if self.hosts is None or root_uuid in self._added:
             return ""
         node = self._node.get(root_uuid)
         if node is None:
@@ -68,6 +70,12 @@ class ServerHosts:
         )
         return ServerHosts(dataclasses.replace(self.hosts, compute_services=services))
 
+    def with_added(self, like: Mapping[str, str]) -> ServerHosts:
+        """The same with hosts in service: ``{root UUID: that of the host that it is like}``."""
+        more = copy.copy(self)
+        more._added = like
+        return more
+
     def is_up(self, root_uuid: str) -> bool:
         """Whether nova-compute of a root provider runs, enabled or not: nova can move servers."""
         node = self._node.get(root_uuid)
@@ -76,7 +84,9 @@ class ServerHosts:
     def runs(self, host: str) -> bool:
         """Whether nova-compute of a host reports to nova, and is not forced down."""
         service = self._service.get(host)
-        return service is not None and service.is_reachable and service.is_up
+        return service is not None and not _why_refused(
+            dataclasses.replace(service, is_enabled=True)
+        )
 
     def all_have(self, owners: Collection[str]) -> bool:
         """Whether the nodes of all services that nova counts are among these providers.
@@ -91,8 +101,11 @@ class ServerHosts:
         return bool(nodes) and all(node.uuid in owners for node in nodes)
 
     def node(self, root_uuid: str) -> values.ComputeNode | None:
-        """The compute node of a root provider."""
-        return self._node.get(root_uuid)
+        """The compute node of a root provider; of an added host that of its like, if it was new."""
+        node = self._node.get(self._added.get(root_uuid, root_uuid))
+        if node is None or root_uuid not in self._added:
+            return node
+        return dataclasses.replace(node, uuid=root_uuid, servers=0)
 
     def root_of(self, host: str) -> str | None:
         """The root provider (UUID) of a host with one compute node."""

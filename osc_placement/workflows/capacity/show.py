@@ -162,15 +162,14 @@ def show(
             in_nova = observe_hosts.servers_everywhere(states[False], nova).known
         if later is not None:
             states[True] = later.state
-        like: dict[str, str] = {}
+        compute = nova.compute
         if added:
             states[True], like = _with_added(states.get(True, states[False]), added)
-        notes = _notes(states[False], aggregates, request.by, nova.compute)
+            compute = compute.with_added(like)
+        notes = _notes(states[False], aggregates, request.by, compute)
         for title, queries in request.queries.items():
             case = request.cases.get(title)
-            counting = _Counting(
-                title, queries, case, request, aggregates, in_nova, nova.compute, like
-            )
+            counting = _Counting(title, queries, case, request, aggregates, in_nova, compute)
             for is_after, base in states.items():
                 rows += counting.rows(base, is_after=is_after)
     caveats = Caveats(nova.compute.not_checked, tuple(notes)) + in_nova.caveats
@@ -275,10 +274,7 @@ def _within(
 
 @dataclasses.dataclass(frozen=True, slots=True)
 class _Counting:
-    """How one query is counted on any state.
-
-    ``like`` is ``{root UUID of an added host: that of the host it is like}``.
-    """
+    """How one query is counted on any state."""
 
     title: str
     queries: servers.Queries
@@ -287,20 +283,18 @@ class _Counting:
     aggregates: Sequence[HostAggregate]
     in_nova: nova_servers.ServerCases
     compute: ServerHosts
-    like: Mapping[str, str]
 
     def rows(self, base: state.CloudState, *, is_after: bool) -> Iterator[CapacityRow]:
         """A row for each part of the cloud."""
         without = frozenset(servers.roots_named(base, self.request.without, self.compute))
-        refused = self.compute.refused(root for root in base.tree if root not in self.like)
+        refused = self.compute.refused(base.tree)
         parts = self._parts(base, without)
         if self.request.by in (By.AGGREGATE, By.ZONE):
             base = _with_own_aggregates(base)
         answers = NO_ANSWERS
         if self.case is not None and self.compute.hosts is not None:
             answers = HostVerdicts(base, self.compute).of(self.case)
-        own = {root: why for root, why in answers.refused.items() if root not in self.like}
-        refused = {**own, **refused}
+        refused = {**answers.refused, **refused}
         every = count.Counter(base, self.queries, without, refused)
         for part, roots, aggregates in parts:
             queries, counter = self.queries, every
@@ -363,8 +357,6 @@ class _Counting:
                 there = in_nova.get(uuid, base.with_aggregate[uuid])
                 hosts_in.setdefault(name, set()).update(there)
                 asked.setdefault(name, set()).update({uuid} - plain)
-        for uuids in hosts_in.values():
-            uuids.update(root for root, other in self.like.items() if other in uuids)
         parts = [
             (name, [uuid for uuid in hosts if uuid in uuids], asked[name])
             for name, uuids in sorted(hosts_in.items())
@@ -407,7 +399,7 @@ class _Counting:
             of_servers.groups,
             {
                 **dict.fromkeys(outside, "it is in another part"),
-                **self.compute.refused(root for root in base.tree if root not in self.like),
+                **self.compute.refused(base.tree),
             },
             self.compute.root_of,
         )

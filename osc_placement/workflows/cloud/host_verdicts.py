@@ -50,7 +50,7 @@ class HostVerdicts:
         if key not in self._answers:
             if self._hosts is None:
                 self._hosts = verdict.HostList(self._compute, case.aggregates, self._roots)
-            alike = dataclasses.replace(case, group=None, may_stay=True)
+            alike = dataclasses.replace(case, group=None, may_stay=True, compute=self._compute)
             checks = verdict.check_hosts(alike, self._hosts)
             if case.server is None:
                 # A flavor has no project; of a filter that may be off that is no doubt.
