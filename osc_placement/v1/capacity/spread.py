@@ -27,6 +27,7 @@ def show(command: base.ReportLister, parsed_args: argparse.Namespace) -> base.Ro
     for name in _OF_REQUESTS:
         if getattr(parsed_args, name):
             command.usage_error(f"argument --spread: not allowed with --{name.replace('_', '-')}")
+    nova_request.check(command, parsed_args, has_servers=False)
     nova = nova_request.nova_reader(command, parsed_args)
     named = None if nova.compute.hosts is None else services.named_aggregates(command)
     listed = named.listed if named else []

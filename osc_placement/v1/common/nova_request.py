@@ -32,6 +32,8 @@ RELEASES = tuple(range(27, 35))
 
 #: The options of a new server, which --server excludes.
 _NEW_SERVER = ("flavor", "image", "boot_from_volume", "project", "port")
+#: The options that say by which rules nova makes its request.
+_RULES = ("nova_conf", "nova_release", "filters")
 
 
 def add_options(
@@ -92,8 +94,13 @@ def is_given(parsed_args: argparse.Namespace) -> bool:
     return bool(parsed_args.flavor or parsed_args.server)
 
 
-def check(command: base.PlacementCommand, parsed_args: argparse.Namespace) -> None:
-    """Exit with a usage error for options that exclude each other."""
+def check(
+    command: base.PlacementCommand, parsed_args: argparse.Namespace, *, has_servers: bool = True
+) -> None:
+    """Exit with a usage error for options that exclude each other, or that have no effect.
+
+    ``has_servers``: the command also asks how nova moves servers, by the same rules.
+    """
     options = [name for name in _NEW_SERVER if getattr(parsed_args, name)]
     if parsed_args.server and options:
         option = options[0].replace("_", "-")
@@ -102,8 +109,10 @@ def check(command: base.PlacementCommand, parsed_args: argparse.Namespace) -> No
         return
     if options:
         command.usage_error(f"argument --{options[0].replace('_', '-')}: needs --flavor")
-    if parsed_args.availability_zone:
-        command.usage_error(f"argument --availability-zone: needs {parsed_args.request_options}")
+    for name in ("availability_zone", *(() if has_servers else _RULES)):
+        if getattr(parsed_args, name):
+            option = name.removesuffix("s").replace("_", "-")
+            command.usage_error(f"argument --{option}: needs {parsed_args.request_options}")
 
 
 def scheduler(chosen: argparse.Namespace | DrainOptions) -> nova_options.SchedulerOptions:

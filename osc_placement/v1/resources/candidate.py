@@ -275,7 +275,8 @@ def query_options(
     found = given(parsed_args)
     options = {option for _, option in found.features()}
     options |= {"--resource" for group in found.groups if group.resource}
-    nova_request.check(command, parsed_args)
+    has_servers = bool(vars(parsed_args).get("keep"))
+    nova_request.check(command, parsed_args, has_servers=has_servers)
     if found.text is None:
         if any(group.aggregate_uuid for group in found.groups):
             command.deprecated_option_warning("--aggregate-uuid", "--member-of")

@@ -148,6 +148,8 @@ WRONG += [
     for words, text in (
         ("--by zone", "argument --spread: not allowed with --by"),
         ("--flavor f", "argument --spread: not allowed with --flavor"),
+        ("--project p", "argument --project: needs --flavor"),
+        ("--nova-release 27", "argument --nova-release: needs --flavor"),
         ("--resource VCPU=1", "argument --spread: not allowed with options of a query"),
         ("--query resources=VCPU:1", "argument --spread: not allowed with options of a query"),
         ("much", "'much' is not a percentage"),

@@ -203,6 +203,8 @@ USAGE: dict[str, str] = {
     f"{EXPLAIN} --flavor small --resource VCPU=1": "not allowed with options of a query",
     f"{EXPLAIN} --server {SERVER} --flavor small": "--server: not allowed with",
     "placement capacity show --availability-zone az1": "--availability-zone: needs --flavor",
+    "placement capacity show --resource VCPU=1 --filter owner": "--filter: needs --flavor",
+    f"{EXPLAIN} --query resources=VCPU:1 --nova-release 27": "--nova-release: needs --flavor or",
     "placement host check": "name a host, or give --aggregate",
     "placement allocation audit --dry-run": "--dry-run requires --repair",
     "placement allocation audit --plan-out x.json": "--plan-out requires --repair",
