@@ -38,6 +38,9 @@ def check(
     wrong = {
         "--request-id: needs --request-log": named and not logs,
         "--request-log: needs --request-id or --server": logs and not (named or parsed_args.server),
+        "--request-log: needs --request-id, as --no-nova reads no failure of --server": logs
+        and parsed_args.no_nova
+        and not named,
         "--request-id: not allowed with argument --flavor": named and parsed_args.flavor,
         "--request-id: not allowed with options of a query": named and has_query,
         "--request-log: not allowed with argument --for": logs and move,
@@ -125,7 +128,10 @@ class FailureRecords(NamedTuple):
             yield f"Cause{'' if self.cause.kind else ' not known'}: {self.cause.text}"
         if self.log:
             yield from (f"Not in the logs: {text}" for text in self.log.missing)
-        yield from (row["text"] for row in self.then if row["section"] == "then")
+        begins = {"then": "", "not-checked": "Not checked: "}
+        for row in self.then:
+            if row["section"] in begins:
+                yield begins[row["section"]] + row["text"]
 
     def facts(self) -> Iterator[Mapping[str, Any]]:
         """The cause, how the server failed, the hosts that were tried, and what the logs have."""

@@ -95,11 +95,8 @@ def queried(query: str, request: str = REQUEST, status: int = 200) -> str:
 
 def filtered(*steps: tuple[str, int], request: str = REQUEST) -> str:
     """What nova-scheduler logs with debug about its filters, and the hosts that each left."""
-    start, lines, results = (
-        2,
-        [line("DEBUG", "nova.filters", "Starting with 2 host(s) x", request)],
-        [],
-    )
+    start, results = 2, []
+    lines = [line("DEBUG", "nova.filters", "Starting with 2 host(s) x", request)]
     for name, end in steps:
         left = f"{end} host(s) get_filtered_objects" if end else "0 hosts"
         level = "DEBUG" if end else "INFO"
@@ -107,15 +104,9 @@ def filtered(*steps: tuple[str, int], request: str = REQUEST) -> str:
         results.append(f"'{name}: (start: {start}, end: {end})'")
         start = end
     if not start:
-        lines.append(
-            line(
-                "INFO",
-                "nova.filters",
-                "Filtering removed all hosts for the request with instance ID"
-                f" '{SERVER}'. Filter results: [{', '.join(results)}]",
-                request,
-            )
-        )
+        removed = f"Filtering removed all hosts for the request with instance ID '{SERVER}'."
+        text = f"{removed} Filter results: [{', '.join(results)}]"
+        lines.append(line("INFO", "nova.filters", text, request))
     return "".join(lines)
 
 
@@ -302,6 +293,8 @@ TABLE = [
         f"--server {SERVER} --for evacuate --request-log gpu.log":
             "--request-log: not allowed with argument --for",
         f"--server {SERVER} --for evacuate --at gpu.log": "--at: not allowed with argument --for",
+        f"--server {SERVER} --no-nova --request-log gpu.log":
+            "--request-log: needs --request-id, as --no-nova reads no failure of --server",
     }.items()),
 ]
 # fmt: on
@@ -367,7 +360,8 @@ OF_SINCE = [
          "changed-host": [
              {"host": "a", "verdict": "only then",
               "text": "now: VCPU: 0 free, 3 requested (total 8, ratio 1, used 8)"}],
-         "first-cause": None, "not-checked": [..., {"text": ...}]}),
+         "first-cause": None, "not-checked": [..., {"text": ...}]},
+        "Not checked: on then.sqlite: compute services of that time: the snapshot was saved"),
     Row(f"{ID} placement.log --at then.sqlite", "one is full now", 0,
         {"changed-host": [{"host": "a"}], "first-cause": [{"reason": "unknown"}]}),
     Row(QUERIED, "a was down", 0,
