@@ -69,20 +69,13 @@ class Draft:
 
     def children(self, uuid: str) -> list[record.ProviderRecord]:
         """The direct children of a provider."""
-        children = [
+        before = self.base.children[uuid]
+        others = (other for key, other in self._providers.items() if key not in before)
+        return [
             provider
-            for child in self.base.children[uuid]
-            if (provider := self.provider(child)) is not None and provider.parent_uuid == uuid
+            for provider in (*map(self.provider, before), *others)
+            if provider is not None and provider.parent_uuid == uuid
         ]
-        children_before = self.base.children[uuid]
-        children.extend(
-            provider
-            for provider in self._providers.values()
-            if provider is not None
-            and provider.parent_uuid == uuid
-            and provider.uuid not in children_before
-        )
-        return children
 
     # Consumers
 

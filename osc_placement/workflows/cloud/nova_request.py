@@ -66,6 +66,16 @@ def services_of(nova: nova_api.Nova) -> RequestServices:
     )
 
 
+def isolated_aggregates(
+    nova: nova_api.Nova, options: SchedulerOptions
+) -> Sequence[values.HostAggregate]:
+    """The host aggregates that nova's request for a flavor may have to leave out.
+
+    Requests: one if nova.conf has ``enable_isolated_aggregate_filtering``, else none.
+    """
+    return nova_api.host_aggregates(nova) if options.enable_isolated_aggregate_filtering else ()
+
+
 def _no_neutron() -> neutron_api.Neutron:
     raise errors.PlacementError("neutron is not asked for the ports of these servers")
 

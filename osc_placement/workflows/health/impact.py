@@ -214,7 +214,7 @@ def compare(
     except errors.PlacementError as error:
         knows_stranded = False
         unread.append(str(error))
-    listed = _of_flavors(comparison, named, rules.newest, stranded)
+    listed = _of_flavors(comparison, nova, named, rules.newest, stranded)
     deleted = [
         FlavorImpact("", name, stranded=tuple(stranded[name]))
         for name in sorted(stranded.keys() - {flavor.name for flavor in named})
@@ -244,11 +244,11 @@ def fits(
 ) -> Impact:
     """How often nova's flavors fit now, by name: ``before`` and ``after`` are equal.
 
-    Requests: to nova one for its version, and one per 1000 flavors.
+    Requests: to nova one for its version, one per 1000 flavors, and ``isolated_aggregates``.
     """
     rules, comparison = _rules(base, nova, options), _Comparison(base, base, compute)
     named = context.each(lambda item: item, flavors.flavors(nova), "counting flavors")
-    listed = _of_flavors(comparison, named, rules.newest, {})
+    listed = _of_flavors(comparison, nova, named, rules.newest, {})
     return Impact(tuple(listed), notes=rules.notes, not_checked=tuple(compute.not_checked))
 
 
@@ -262,7 +262,7 @@ def fits_on_each_host(
     """``{flavor: {root UUID of a compute node: how often it fits on this host alone}}``.
 
     A host that takes no server has 0. Flavors that nova refuses are left out.
-    Requests: to nova one for its version, and one per 1000 flavors.
+    Requests: to nova one for its version, one per 1000 flavors, and ``isolated_aggregates``.
     """
     rules = _rules(base, nova, options).newest
     hosts = [uuid for uuid in base.providers if compute.node(uuid) is not None]
@@ -270,7 +270,7 @@ def fits_on_each_host(
     listed: dict[str, dict[str, int]] = {}
     by_query: dict[str, dict[str, int]] = {}
     named = context.each(lambda item: item, flavors.flavors(nova), "counting flavors on each host")
-    for flavor, sent, _ in _requests(named, rules):
+    for flavor, sent, _ in _requests(nova, named, rules):
         if sent is None:
             continue
         key = _key(sent.queries)
@@ -374,13 +374,19 @@ def _sum(first: FlavorFits, second: FlavorFits) -> FlavorFits:
 
 
 def _requests(
-    named: Iterable[flavors.NamedFlavor], options: nova_options.SchedulerOptions
+    nova: nova_api.Nova,
+    named: Iterable[flavors.NamedFlavor],
+    options: nova_options.SchedulerOptions,
 ) -> Iterator[tuple[flavors.NamedFlavor, request.NovaRequest | None, str]]:
-    """Each flavor by name, with nova's request for it, or why nova refuses it."""
+    """Each flavor by name, with nova's request for it, or why nova refuses it.
+
+    Requests: those of ``nova_request.isolated_aggregates``.
+    """
+    aggregates = nova_request.isolated_aggregates(nova, options)
     for flavor in sorted(named, key=lambda flavor: flavor.name):
         spec = request.ServerSpec(flavor.flavor, flavor.name)
         try:
-            yield flavor, request.request_to_placement(spec, (), options), ""
+            yield flavor, request.request_to_placement(spec, aggregates, options), ""
         except errors.InvalidInput as error:
             yield flavor, None, str(error)
 
@@ -396,11 +402,12 @@ def _hidden(sent: request.NovaRequest, compute: ServerHosts) -> Iterator[str]:
 
 def _of_flavors(
     comparison: _Comparison,
+    nova: nova_api.Nova,
     named: Iterable[flavors.NamedFlavor],
     options: nova_options.SchedulerOptions,
     stranded: dict[str, list[values.Server]],
 ) -> Iterator[FlavorImpact]:
-    for flavor, sent, refused in _requests(named, options):
+    for flavor, sent, refused in _requests(nova, named, options):
         before = after = FlavorFits()
         not_checked: tuple[str, ...] = ()
         if sent is not None:

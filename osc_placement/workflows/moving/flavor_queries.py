@@ -20,15 +20,16 @@ def read(
     """``{flavor: nova's queries}`` by the newest release that this nova may be.
 
     A flavor that nova refuses is left out: no server has it. Requests: those of
-    ``nova_request.observe_rules``, and one to nova per 1000 flavors.
+    ``nova_request.observe_rules`` and ``isolated_aggregates``, and one to nova per 1000 flavors.
     """
     with_trait = functools.partial(nova_request.with_trait, client)
     single = nova_request.observe_rules(nova, options, with_trait).newest
+    aggregates = nova_request.isolated_aggregates(nova, single)
     queries: dict[str, Wanted] = {}
     for flavor in flavors.flavors(nova):
         spec = request.ServerSpec(flavor.flavor, flavor.name)
         try:
-            found = request.request_to_placement(spec, (), single).queries
+            found = request.request_to_placement(spec, aggregates, single).queries
             queries[flavor.name] = Wanted(
                 (tuple(dataclasses.replace(query, limit=None) for query in found),)
             )

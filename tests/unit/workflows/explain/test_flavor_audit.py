@@ -21,6 +21,8 @@ from osc_placement.testing import nova as nova_kit, service
 from osc_placement.workflows.cloud import compute_nodes
 from osc_placement.workflows.cloud.context import ReadContext
 from osc_placement.workflows.explain import flavor_audit as audit
+from osc_placement.workflows.health import impact
+from osc_placement.workflows.moving import flavor_queries
 from tests.support.candidates import clouds, explained, oracle, random_queries
 from tests.support.clouds import compute_services
 
@@ -249,6 +251,14 @@ def test_isolated_aggregates_are_left_out(
     option = {"enable_isolated_aggregate_filtering": True}
     found = audited(client, nova, "ok", "one-host", roots=roots, **option)
     assert [flavor.hosts for flavor in found.values()] == [1, 1]
+    # The counts of health and of the report, and what drain keeps room for.
+    options = nova_options.SchedulerOptions(**option)
+    counted = impact.fits(base, nova, in_service(ROOTS), CONTEXT, options).flavors
+    assert {flavor.before.hosts for flavor in counted if flavor.name in found} == {1}
+    on_hosts = impact.fits_on_each_host(base, nova, in_service(ROOTS), CONTEXT, options)
+    assert not on_hosts["ok"][ROOTS[1]]
+    (query,) = flavor_queries.read(client, nova, options)["ok"].queries[0]
+    assert isolated["uuid"] in query.groups[0].forbidden_aggregates
 
 
 def test_too_many_candidates_are_counted_up_to_novas_limit(
