@@ -84,11 +84,15 @@ def find_servers(nova: api.Nova, uuids: Collection[str]) -> dict[str, values.Ser
     """``{uuid: server}`` for the servers that exist.
 
     Requests: one GET for each of up to five servers, and a second one if it is not listed, as the
-    servers of a cell that is down; for more, the listing of all servers.
+    servers of a cell that is down and soft-deleted ones; for more, the listing of all servers, and
+    these for up to five that it lacks.
     """
-    if len(uuids) > lookup.MAX_SINGLE_REQUESTS:
-        return {item.uuid: item for item in servers(nova) if item.uuid in uuids}
     listed: dict[str, values.Server] = {}
+    if len(uuids) > lookup.MAX_SINGLE_REQUESTS:
+        listed = {item.uuid: item for item in servers(nova) if item.uuid in uuids}
+        uuids = set(uuids) - listed.keys()
+        if len(uuids) > lookup.MAX_SINGLE_REQUESTS:
+            return listed
     for uuid in sorted(uuids):
         listed |= {item.uuid: item for item in servers(nova, uuid=uuid) if item.uuid in uuids}
         if uuid not in listed and api.can_answer(nova, server_path(uuid)):

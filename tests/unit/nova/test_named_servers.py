@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import uuid
+
 import pytest
 
 from osc_placement import errors, testing
@@ -46,3 +48,14 @@ def test_a_name_that_no_server_has_or_several_have_is_an_error() -> None:
         servers.named(recorded(twin | {"id": FIRST["id"][::-1]}), [FIRST["name"]])
     with pytest.raises(errors.InvalidInput, match=r"no server with the name or UUID 'vm\.\*'"):
         servers.named(recorded(), ["vm.*"])
+
+
+@pytest.mark.parametrize("others", [0, 8])
+def test_a_server_that_no_listing_has_is_asked_for(others: int) -> None:
+    """A soft-deleted one: its detail shows it, also to who asks for more than five servers."""
+    hidden = {**SECOND, "id": str(uuid.UUID(int=99)), "status": "SOFT_DELETED"}
+    listed = [{**SECOND, "id": str(uuid.UUID(int=number))} for number in range(others)]
+    path = f"GET /v2.1{servers.server_path(hidden['id'])}"
+    answers = {**NOVA, LISTING: {"servers": listed}, path: {"server": hidden}}
+    wanted = {server["id"] for server in (*listed, hidden)}
+    assert servers.find_servers(api.RecordedNova(answers, ""), wanted).keys() == wanted
