@@ -362,7 +362,7 @@ def test_the_product_does_not_outgrow_its_lines() -> None:
 
 #: Lines of the tests, their support, the lab and the benchmarks. A test that goes lowers it.
 #: Tests for the survivors of a whole draw of tools/mutants raised it once, from 70,996.
-MAX_TEST_LINES = 71_069
+MAX_TEST_LINES = 71_075
 
 
 def test_the_tests_do_not_outgrow_their_lines() -> None:

@@ -40,6 +40,7 @@ _SERVERS, _MIGRATIONS = "GET /v2.1/servers/detail", "GET /v2.1/os-migrations"
 _FLAVORS, _AGGREGATES = "GET /v2.1/flavors/detail", "GET /v2.1/os-aggregates"
 _SERVICES, _NODES = "GET /v2.1/os-services", "GET /v2.1/os-hypervisors/detail"
 _GROUPS = "GET /v2.1/os-server-groups"
+_VOLUMES = {"os-extended-volumes:volumes_attached": [{"id": "data"}]}
 
 Answers = dict[str, Any]
 
@@ -289,6 +290,11 @@ WHETHER: Mapping[str, tuple[Case, ...]] = {
              hw__tpm_secret_security="host"), cloud.flavor(hw__tpm_version="2.0",
              hw__tpm_secret_security="deployment"), cloud.traits("target", *_TPM_OF_33)),
              (f"{EXPLAIN_SERVER} --for resize --to-flavor odd",), "whether nova 33 changes"),
+    ),
+    "whether its root disk is a volume: {}": (
+        Case(lambda cloud: (cloud.server(image={"id": "odd", "properties": {}}, **_VOLUMES),
+             cloud.answers[_SERVERS]["servers"][0]["flavor"].update(disk=5)),
+             (f"{EXPLAIN_SERVER} --for resize --to-flavor small",), "whether its root disk is"),
     ),
     "whether an earlier move of the server is over: {}": (
         Case(_without(_MIGRATIONS), (f"{EXPLAIN_SERVER} --for migrate",),

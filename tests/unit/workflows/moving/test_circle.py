@@ -156,7 +156,7 @@ def says_something(snapshot: Cloud, command: str, min_age: float = 60) -> bool:
     if command == REPAIR:
         # With "no provider", the audit says what to repair first.
         problems = findings(snapshot, min_age)
-        said = ("no resource provider", "(--min-age)")
+        said = ("no resource provider", "has another UUID", "(--min-age)")
         return any(item.repair or any(text in str(item) for text in said) for item in problems)
     if command == VOUCHED:
         vouched = dataclasses.replace(snapshot, trusts_nova=True)
